@@ -30,7 +30,7 @@ from google.adk.sessions import Session
 from gcp_adk_store import machine
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import Limiter
+from gcp_adk_store.kernel.concurrency import Limiter, paced
 from gcp_adk_store.kernel.operation import Operation, OwnProcess, at_most, enter, leave
 from gcp_adk_store.model.keys import require_text
 
@@ -296,6 +296,7 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
 
     @functools.wraps(method)
     async def call(*args: Any, **kwargs: Any) -> Any:
+        await paced()
         bounds: Bounds = args[0]._bounds  # noqa: SLF001  # the service's, which has it for this alone
         running = bounds.begin(method, args, kwargs)
         with Entered(running, ends=True):

@@ -1,11 +1,12 @@
-"""Show that calls side by side end together: all with results, or with the first failure."""
+"""Show how calls side by side begin in turns, and end together: with results, or with the first failure."""
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
 from gcp_adk_store import UnavailableError
-from gcp_adk_store.kernel.concurrency import gather
+from gcp_adk_store.kernel.concurrency import gather, paced
 
 HANGS_S = 60.0
 
@@ -69,3 +70,22 @@ async def test_a_cancelled_caller_cancels_the_calls() -> None:
     await asyncio.wait([task], timeout=HANGS_S)
 
     assert (True, True) == (task.cancelled(), hanging.cancelled)
+
+
+async def test_calls_that_begin_together_take_turns_of_the_loop() -> None:
+    """In the order of arrival; a call that was cancelled meanwhile holds up none behind it."""
+    begun: list[int] = []
+
+    async def call(number: int) -> None:
+        await paced()
+        begun.append(number)
+
+    tasks = [asyncio.create_task(call(number)) for number in range(50)]
+    counts = [0]
+    while len(begun) < 49:
+        await asyncio.sleep(0)
+        counts.append(len(begun))
+        tasks[20].cancel()
+
+    assert begun == [number for number in range(50) if number != 20]
+    assert max(after - before for before, after in pairwise(counts)) == 16
