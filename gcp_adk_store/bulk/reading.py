@@ -108,12 +108,10 @@ class PacedDocuments(PacedReads[Documents]):
 
     passed_on = OF_READS | {"close", "scrub", "split_points", "watch"}
 
-    async def commit(
-        self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
-    ) -> list[Written]:
+    async def commit(self, writes: Sequence[Write | Delete]) -> list[Written]:
         """As the port."""
         await self._spend("written", len(writes))
-        return await self.inner.commit(writes, repeatable_when_unanswered=repeatable_when_unanswered)
+        return await self.inner.commit(writes)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reads]:

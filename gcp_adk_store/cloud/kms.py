@@ -129,7 +129,7 @@ class KmsKeyWrapper:
                 with translated(_FAILURES, self._error):
                     return await asyncio.to_thread(send, client, timeout_s)
 
-            return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
+            return await retry.call(attempt, policy=self._policy)
 
     async def _ready(self) -> Any:
         self._process.require()

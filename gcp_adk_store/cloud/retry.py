@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_PASSING: Final = (UnavailableError, OutcomeUnknownError)
 _AT_ONCE: Final = (OverloadedError, EmulatorMissingError)
 """Refusals that no repetition changes."""
 
@@ -52,26 +53,20 @@ class RetryPolicy:
     longest_wait_s: float = 5.0
 
 
-async def call(
-    attempt: Callable[[float], Coroutine[Any, Any, T]],
-    *,
-    policy: RetryPolicy,
-    repeatable_when_unanswered: bool,
-) -> T:
+async def call(attempt: Callable[[float], Coroutine[Any, Any, T]], *, policy: RetryPolicy) -> T:
     """Run *attempt*, with its seconds, until it succeeds, fails for good, or exceeds the deadline.
 
-    It always repeats a refusal for now (:class:`UnavailableError`), not before the time that the service asks
-    for, unless another try does not change it. It repeats a lost answer (:class:`OutcomeUnknownError`) only
-    if the caller allows a second run. It raises the last error as it is, with the number of its attempt; but
-    after a lost answer, an error never says that nothing was written.
+    It repeats a refusal for now (:class:`UnavailableError`), not before the time that the service asks for,
+    unless another try does not change it, and a request whose answer is lost (:class:`OutcomeUnknownError`).
+    So a second run is harmless, or the caller recognises it. It raises the last error as it is, with the
+    number of its attempt; but after a lost answer, an error never says that nothing was written.
     """
     attempts = _Attempts(attempt, policy)
     try:
         return await attempts.run()
     except StoreError as exc:
         first = exc
-    kinds = (UnavailableError, OutcomeUnknownError) if repeatable_when_unanswered else (UnavailableError,)
-    return await attempts.repeated(first, kinds)
+    return await attempts.repeated(first)
 
 
 class _Attempts(Generic[T]):
@@ -100,10 +95,10 @@ class _Attempts(Generic[T]):
             self._unanswered = exc if isinstance(exc, OutcomeUnknownError) else self._unanswered
             raise
 
-    async def repeated(self, first: StoreError, kinds: tuple[type[StoreError], ...]) -> T:
-        """Go on after the *first* attempt failed, as long as failures are of these *kinds*."""
+    async def repeated(self, first: StoreError) -> T:
+        """Go on after the *first* attempt failed, as long as another try may change that."""
         repeating = AsyncRetrying(
-            retry=retry_if_exception_type(kinds) & retry_if_not_exception_type(_AT_ONCE),
+            retry=retry_if_exception_type(_PASSING) & retry_if_not_exception_type(_AT_ONCE),
             wait=self._wait_s,
             stop=self._is_late,
             before_sleep=self._warn,

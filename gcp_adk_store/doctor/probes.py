@@ -4,7 +4,6 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
 
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.writes import Delete, Page, Write
@@ -22,24 +21,22 @@ async def probe_document(documents: Documents, prefix: str, *, samples: int) -> 
     path = f"{collection}/{secrets.token_hex(16)}"
     content = secrets.token_hex(16)
 
-    commit = partial(documents.commit, repeatable_when_unanswered=True)
-
     async def read() -> bool:
         (found,) = await documents.get([path])
         return found is not None and found.fields.get("content") == content
 
     async def write() -> None:
-        await commit([Write(path=path, fields={"content": ""})])
+        await documents.commit([Write(path=path, fields={"content": ""})])
 
     async def change() -> str:
-        await commit([Write(path=path, fields={"content": content}, mask=[("content",)])])
+        await documents.commit([Write(path=path, fields={"content": content}, mask=[("content",)])])
         name = path.rpartition("/")[2]
         page = Page(field=None, descending=False, limit=1, after=(0.0, f"{collection}/{name[:-1]}"))
         listed = await documents.query("", collection, page=page)
         return "" if [path] == [found.path for found in listed] else _NOT_LISTED
 
     async def remove() -> bool:
-        await commit([Delete(path=path)])
+        await documents.commit([Delete(path=path)])
         return (await documents.get([path])) == [None]
 
     return await _probe(path, write, change, read, remove, samples=samples)

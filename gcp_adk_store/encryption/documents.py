@@ -119,9 +119,7 @@ class SealedDocuments(SealedReads[Documents]):
 
     passed_on = OF_READS | {"split_points"}
 
-    async def commit(
-        self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
-    ) -> list[Written]:
+    async def commit(self, writes: Sequence[Write | Delete]) -> list[Written]:
         """As the port; the first content of a user takes 1 write and 1 operation of the wrapping key more.
 
         Raises:
@@ -141,7 +139,7 @@ class SealedDocuments(SealedReads[Documents]):
                 item = writes[number]
                 if isinstance(item, Write):
                     ready[number] = await _sealed(item, place, keys[place.scope])
-        return await self.inner.commit(ready, repeatable_when_unanswered=repeatable_when_unanswered)
+        return await self.inner.commit(ready)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reads]:

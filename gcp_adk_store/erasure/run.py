@@ -259,7 +259,7 @@ class _Run:
             )
         finally:  # the caller has the receipt; until then, another call goes on and counts the same
             removal = Delete(path=self._layout.intent(self._subject))
-            await self._documents.commit([removal], repeatable_when_unanswered=True)
+            await self._documents.commit([removal])
 
     async def find(self) -> AsyncIterator[Found]:
         """Yield what there is: where, how much, and what removes it; keys come first."""

@@ -128,14 +128,13 @@ class Documents(Reads, Protocol):
         """
         ...
 
-    async def commit(
-        self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
-    ) -> list[Written]:
+    async def commit(self, writes: Sequence[Write | Delete]) -> list[Written]:
         """Apply all *writes* or none; durable and visible to every read on return.
+
+        A commit whose answer is lost is sent again: a second run is harmless, or its caller recognises it.
 
         Args:
             writes: At most 10 MiB of them; the Firestore emulator takes 4 MiB.
-            repeatable_when_unanswered: Whether a second run is harmless, or the caller recognises it.
 
         Raises:
             ConditionFailedError: a document lacks the required update time.

@@ -192,7 +192,11 @@ async def transact(
             try:
                 with resolving(earlier.maybe_applied, advice):
                     writes = await decision.writes() if callable(decision.writes) else decision.writes
-                    written = await _commit(documents, writes, in_parts=decision.in_parts)
+                    written: Sequence[Written] = ()
+                    if decision.in_parts:
+                        await commit_all(documents, writes)
+                    else:
+                        written = await documents.commit(writes)
                 return decision.result(written)
             except RefusedError as exc:
                 refused = exc
@@ -206,13 +210,6 @@ async def transact(
             await backoff.wait(refused)
 
 
-async def _commit(documents: Documents, writes: Writes, *, in_parts: bool) -> Sequence[Written]:
-    if in_parts:
-        await commit_all(documents, writes)
-        return ()
-    return await documents.commit(writes, repeatable_when_unanswered=True)
-
-
 _WRITES_PER_COMMIT: Final = 500
 """Keeps each commit of a deletion far below 4 MiB, with paths of up to 6 kB."""
 
@@ -224,7 +221,7 @@ async def commit_all(documents: Documents, writes: Writes) -> None:
         RefusedError, OutcomeUnknownError, UnavailableError, AccessDeniedError: as :meth:`Documents.commit`.
     """
     for start in range(0, len(writes), _WRITES_PER_COMMIT):
-        await documents.commit(writes[start : start + _WRITES_PER_COMMIT], repeatable_when_unanswered=True)
+        await documents.commit(writes[start : start + _WRITES_PER_COMMIT])
 
 
 async def commit_once(documents: Documents, writes: Writes) -> Sequence[Written] | None:
@@ -237,7 +234,7 @@ async def commit_once(documents: Documents, writes: Writes) -> Sequence[Written]
         UnavailableError: the database refused for now until the deadline; nothing was written.
     """
     try:
-        return await documents.commit(writes, repeatable_when_unanswered=True)
+        return await documents.commit(writes)
     except RefusedError:
         return None
 

@@ -121,12 +121,7 @@ class LocalDocuments(LocalReads):
         self._sweeper = sweeper
         self._watchers = Watchers()
 
-    async def commit(
-        self,
-        writes: Sequence[Write | Delete],
-        *,
-        repeatable_when_unanswered: bool,  # noqa: ARG002  # of the port
-    ) -> list[Written]:
+    async def commit(self, writes: Sequence[Write | Delete]) -> list[Written]:
         """As the port.
 
         Raises:

@@ -133,7 +133,7 @@ class SessionImports:
         key = SessionKey(app=owner.app, user=owner.user, session=_OF_NO_SESSION)
         await self._storage.put(key, "", spilled, parts_at=None)
         writes = self._storage.layout.shared_state(key, spilled.state)
-        await self._storage.documents.commit(writes, repeatable_when_unanswered=True)
+        await self._storage.documents.commit(writes)
 
 
 @dataclass(slots=True)

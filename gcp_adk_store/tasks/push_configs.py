@@ -93,7 +93,7 @@ class PushNotificationConfigStore(OwnedStore, A2aConfigStore):
         writes = self._layout.put_config(
             owner, task_id, config.id, body, save_id=new_save_id(), expiry=expiry
         )
-        await self._documents.commit(writes, repeatable_when_unanswered=True)
+        await self._documents.commit(writes)
 
     @operation
     async def list_push_configs(

@@ -672,7 +672,4 @@ async def _(world: World) -> None:
         tail = forged(list(session.fields["tail"]))  # type: ignore[arg-type]
         fields: Any = {"tail": tail, "digests": digests_of(tail)}
         life = str(session.fields["epoch"])
-        await documents.commit(
-            [update(session.path, fields, must=session.update_time, life=life)],
-            repeatable_when_unanswered=False,
-        )
+        await documents.commit([update(session.path, fields, must=session.update_time, life=life)])

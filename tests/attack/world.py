@@ -100,7 +100,7 @@ class World:
             for path, fields in documents.items()
         ]
         async with Store.local(self.folder / "store") as store:
-            await store.sessions.storage.documents.commit(writes, repeatable_when_unanswered=True)
+            await store.sessions.storage.documents.commit(writes)
 
     async def put_anchor(self, name: str) -> None:
         """Write an anchor of this name."""

@@ -70,9 +70,7 @@ def put(folder: Path, session: tuple[str, str], **fields: Any) -> None:
                 )  # type: ignore[arg-type]
             )
             mask = [(name,) for name in fields]
-            await storage.documents.commit(
-                [Write(path=path, fields=fields, mask=mask)], repeatable_when_unanswered=True
-            )
+            await storage.documents.commit([Write(path=path, fields=fields, mask=mask)])
 
     infos = infos_of(folder)
     asyncio.run(write())

@@ -149,7 +149,7 @@ async def test_every_ciphertext_is_refused_in_every_other_place(store: Store) ->
         union={"fresh": [b"row"]},
         life=_epoch_of(await _stored(store).get([f"{user}/adk_memories/head"])),
     )
-    await store.sessions.storage.documents.commit([*writes, fresh], repeatable_when_unanswered=False)
+    await store.sessions.storage.documents.commit([*writes, fresh])
     places = _encryption(store).places
     found: list[Document] = []
     for root in (
@@ -224,7 +224,7 @@ async def test_events_swapped_within_a_tail_are_found_by_verify(store: Store) ->
     tail: Any = document.fields["tail"]
     swap = Write(path=path, fields={"tail": tail[::-1]}, mask=[("tail",)])
     before = await store.sessions.verify_session(**THERE)
-    await _stored(store).commit([swap], repeatable_when_unanswered=False)
+    await _stored(store).commit([swap])
 
     proof = await store.sessions.verify_session(**THERE)
 
@@ -235,7 +235,7 @@ async def test_events_swapped_within_a_tail_are_found_by_verify(store: Store) ->
 async def _put(store: Store, fields: dict[str, Any]) -> None:
     path = "adk_apps/app/adk_users/canary-user/adk_sessions/s"
     write = Write(path=path, fields=fields, mask=[(name,) for name in fields])
-    await _stored(store).commit([write], repeatable_when_unanswered=False)
+    await _stored(store).commit([write])
 
 
 @pytest.fixture

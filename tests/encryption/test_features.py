@@ -168,7 +168,7 @@ async def test_a_check_mends_content(store: Store) -> None:
     epoch = str(document.fields["epoch"])
     damage: dict[str, Any] = {"state": {"kept": 1, "a": 2}, "last_text": "another", "rev": 7}
     write = Write(path=document.path, fields=damage, mask=[("state",), ("last_text",), ("rev",)], life=epoch)
-    await documents.commit([write], repeatable_when_unanswered=False)
+    await documents.commit([write])
     faults = [fault async for fault in store.check()]
 
     repaired = await store.repair(faults)

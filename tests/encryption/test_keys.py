@@ -133,11 +133,9 @@ class Faulty(Around[Documents]):
         await self._meet("get")
         return await self.inner.get(paths, fields=fields)
 
-    async def commit(
-        self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
-    ) -> list[Written]:
+    async def commit(self, writes: Sequence[Write | Delete]) -> list[Written]:
         await self._meet("commit")
-        written = await self.inner.commit(writes, repeatable_when_unanswered=repeatable_when_unanswered)
+        written = await self.inner.commit(writes)
         await self._meet("answer")
         return written
 
@@ -253,7 +251,7 @@ async def test_a_wrapped_key_that_was_moved_to_another_user_is_refused(tmp_path:
     assert document is not None
     fields: Any = document.fields
     moved = Write(path=ring.layout.path(other), fields=fields)
-    await ring.documents.commit([moved], repeatable_when_unanswered=False)
+    await ring.documents.commit([moved])
 
     with pytest.raises(StoredDataError, match="another place"):
         await keyring(tmp_path, CountingWrapper()).to_write([other])
@@ -283,7 +281,7 @@ async def test_an_erasure_destroys_the_key_first_and_says_from_when_on_nothing_i
         assert receipt.begun_at + 300 < receipt.unreadable_from < receipt.ended_at + 361
         assert receipt.to_dict()["unreadable_from"] == receipt.unreadable_from
         writes = [Write(path=each.path, fields=each.fields) for each in backup]
-        await stored.commit(writes, repeatable_when_unanswered=False)
+        await stored.commit(writes)
         with pytest.raises(KeyDestroyedError):
             await store.sessions.get_session(**THERE)
         with pytest.raises(KeyDestroyedError):
@@ -328,7 +326,7 @@ async def leave_a_payload(store: Store) -> None:
     root = "adk_apps/app/adk_users/canary-user"
     below = await stored.query(root, "", all_descendants=True)
     deletes = [Delete(path=path) for path in (root, *(each.path for each in below))]
-    await stored.commit(deletes, repeatable_when_unanswered=False)
+    await stored.commit(deletes)
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
@@ -393,7 +391,7 @@ async def test_an_erasure_needs_no_key(tmp_path: Path, *, damaged: bool) -> None
         path = encryption.keys.layout.path(SCOPE)
         if damaged:
             write = Write(path=path, fields={"format": 1, "id": "damaged"})
-            await encryption.keys.documents.commit([write], repeatable_when_unanswered=False)
+            await encryption.keys.documents.commit([write])
 
         _, receipt = await erase(store)
         (document,) = await encryption.keys.documents.get([path])
@@ -509,7 +507,7 @@ async def test_a_key_that_cannot_be_unwrapped_takes_nobody_else_with_it(tmp_path
     ring = keyring(tmp_path, CountingWrapper())
     path = ring.layout.path(Places("adk").scope("adk_apps/app/adk_users/lost"))
     broken = Write(path=path, fields={"wrapped": b"damaged"}, mask=[("wrapped",)])
-    await ring.documents.commit([broken], repeatable_when_unanswered=False)
+    await ring.documents.commit([broken])
     await ring.close()
 
     async with Store.local(tmp_path, encryption=envelope(artifacts=True)) as store:

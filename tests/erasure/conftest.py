@@ -217,9 +217,7 @@ async def _delete_half(store: Store, who: dict[str, Any]) -> None:
     key = SessionKey(app=who["app_name"], user=who["user_id"], session="gone")
     (document,) = await storage.documents.get([storage.layout.session(key)])
     assert document is not None
-    await storage.documents.commit(
-        storage.layout.delete(read_session(document)), repeatable_when_unanswered=False
-    )
+    await storage.documents.commit(storage.layout.delete(read_session(document)))
 
 
 async def _artifacts(store: Store, who: dict[str, Any]) -> None:

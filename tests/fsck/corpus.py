@@ -67,7 +67,7 @@ class Stored:
     async def put(self, path: str, fields: dict[str, Any] | None) -> None:
         """Replace a document, or remove it."""
         write = Delete(path=path) if fields is None else Write(path=path, fields=fields)
-        await self.storage.documents.commit([write], repeatable_when_unanswered=True)
+        await self.storage.documents.commit([write])
 
     async def faults(self, **options: Any) -> list[Fault]:
         """Return what a check finds, also of payloads that were written just now."""
@@ -168,7 +168,7 @@ async def deleted() -> Stored:
     (document,) = await stored.storage.documents.get([path])
     assert document is not None
     writes = stored.storage.layout.delete(read_session(document))
-    await stored.storage.documents.commit(writes, repeatable_when_unanswered=True)
+    await stored.storage.documents.commit(writes)
     held = await stored.service.create_session(**WHO, state={"kept": "a"})
     for number in range(5):
         await stored.service.append_event(held, event(number, changed=number))

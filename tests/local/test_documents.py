@@ -40,7 +40,7 @@ def clock() -> Iterator[list[float]]:
 
 async def put(documents: LocalDocuments, *writes: Write | Delete) -> list[Written]:
     """Commit *writes*."""
-    return await documents.commit(writes, repeatable_when_unanswered=False)
+    return await documents.commit(writes)
 
 
 async def one(documents: LocalDocuments, path: str = ONE) -> Document:

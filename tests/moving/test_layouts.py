@@ -34,7 +34,7 @@ def adk_firestore(raw: Any) -> AdkFirestore:
 
 async def put(raw: Any, path: str, **fields: Any) -> None:
     """Write a document."""
-    await raw.commit([Write(path=path, fields=fields)], repeatable_when_unanswered=True)
+    await raw.commit([Write(path=path, fields=fields)])
 
 
 async def put_event(raw: Any, session: str, one: Event) -> None:

@@ -10,7 +10,7 @@ from tests.support.documents import ROOT
 from tests.support.ready_programs import ready_programs
 
 BUDGETS = {
-    "append": [27, 13],
+    "append": [27, 11],
     "get": [12, 8],
     "save": [12, 5],
     "remember": [16, 7],

@@ -186,7 +186,7 @@ class Side:
         """Return what was written, or the name of the error."""
         self.sent = [self._write(change) for change in changes]
         try:
-            return await self._documents.commit(self.sent, repeatable_when_unanswered=False)
+            return await self._documents.commit(self.sent)
         except (StoreError, RefusedError) as exc:
             return type(exc).__name__
 

@@ -129,8 +129,7 @@ async def test_a_server_that_refuses_connections_is_asked_again_and_nothing_was_
     opened = documents(deserted)
     for call in (
         opened.get(["c/d"]),
-        opened.commit([WRITE], repeatable_when_unanswered=True),
-        opened.commit([WRITE], repeatable_when_unanswered=False),
+        opened.commit([WRITE]),
     ):
         with pytest.raises(UnavailableError, match="nothing was sent") as caught:
             await call
@@ -144,7 +143,7 @@ async def test_a_write_that_found_no_connection_in_time_was_not_sent(passing: Pa
     with socket.create_server(("127.0.0.1", 0)) as silent:
         opened = documents(f"127.0.0.1:{silent.getsockname()[1]}")
         silent.settimeout(0)
-        commit = asyncio.create_task(opened.commit([WRITE], repeatable_when_unanswered=True))
+        commit = asyncio.create_task(opened.commit([WRITE]))
         taken, _ = await asyncio.get_running_loop().sock_accept(silent)
         passing.after(60)
         with taken, pytest.raises(UnavailableError, match="nothing was sent"):
@@ -157,7 +156,7 @@ async def test_a_write_that_was_sent_before_its_server_went_has_an_unknown_outco
     async with silent_http2(lambda server: server.close()) as address:
         opened = documents(address, emulator=address)
         with pytest.raises(OutcomeUnknownError) as caught:
-            await opened.commit([WRITE], repeatable_when_unanswered=True)
+            await opened.commit([WRITE])
         await opened.close()
 
     assert 2 == caught.value.attempts

@@ -67,7 +67,7 @@ async def documents(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIter
 
 async def put(documents: Documents, *writes: Write | Delete) -> None:
     """Commit *writes*."""
-    await documents.commit(writes, repeatable_when_unanswered=False)
+    await documents.commit(writes)
 
 
 def fields(found: Document | None) -> dict[str, Any] | None:

@@ -509,8 +509,8 @@ DEFECTS: Final = (
     Defect(
         "a redelivery is believed without a look at storage",
         "Limits", "sessions/append/run.py",
-        "        if known and await self._recorder.holds(key, encoded.append):\n            return self._recognised(key, first)\n        if first.is_rewind",
-        "        if known:\n            return self._recognised(key, first)\n        if first.is_rewind",
+        "            if known and await self._recorder.holds(key, encoded.append):\n                return self._recognised(key, first)\n            if first.is_rewind",
+        "            if known:\n                return self._recognised(key, first)\n            if first.is_rewind",
         ("redelivering",),
         "only storage's word counts for a redelivery",
     ),
@@ -664,8 +664,7 @@ DEFECTS: Final = (
         "an erasure forgets what it did before its caller knows",
         "Erasure, retention, proof", "erasure/run.py",
         "        try:\n            yield ErasureReceipt(",
-        "        await self._documents.commit([self._layout.remove_intent(self._subject)], "
-        "repeatable_when_unanswered=True)\n"
+        "        await self._documents.commit([self._layout.remove_intent(self._subject)])\n"
         "        try:\n            yield ErasureReceipt(",
         ("erasure",),
         "the intent of an erasure stays until the caller has the receipt",

@@ -71,7 +71,7 @@ async def put_object(
 
 
 async def _commit(store: Store, *writes: Write | Delete) -> None:
-    await store.sessions.storage.documents.commit(writes, repeatable_when_unanswered=True)
+    await store.sessions.storage.documents.commit(writes)
 
 
 async def _appended(store: Store, events: Sequence[Event]) -> None:

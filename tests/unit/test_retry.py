@@ -40,11 +40,11 @@ class Script:
         return f"answer {self.runs}"
 
 
-async def outcome(script: Script, *, policy: RetryPolicy = QUICK, unanswered: bool) -> str | Exception:
+async def outcome(script: Script, *, policy: RetryPolicy = QUICK) -> str | Exception:
     """Return what the retried *script* answered, or the error that it ended with."""
     async with asyncio.timeout(HANGS_S):
         try:
-            return await retry.call(script, policy=policy, repeatable_when_unanswered=unanswered)
+            return await retry.call(script, policy=policy)
         except (StoreError, ConditionFailedError, KeyError) as exc:
             return exc
 
@@ -63,7 +63,7 @@ async def test_any_other_failure_is_final(error: Exception) -> None:
     """What another try cannot change is raised at once, as itself."""
     script = Script(iter([error]))
 
-    assert (error, 1) == (await outcome(script, unanswered=True), script.runs)
+    assert (error, 1) == (await outcome(script), script.runs)
 
 
 @pytest.mark.usefixtures("passing")
@@ -77,7 +77,7 @@ async def test_the_deadline_ends_it_with_the_last_error() -> None:
             yield errors[-1]
 
     policy = RetryPolicy(attempt_s=20.0, deadline_s=20.0, first_wait_s=0.1, longest_wait_s=5.0)
-    last = await outcome(Script(refusals()), policy=policy, unanswered=True)
+    last = await outcome(Script(refusals()), policy=policy)
 
     assert last is errors[-1]
     assert len(errors) > 1
@@ -95,7 +95,7 @@ async def test_no_later_error_hides_a_lost_answer(last: StoreError) -> None:
         while True:
             yield last
 
-    end = await outcome(Script(answers()), policy=policy, unanswered=True)
+    end = await outcome(Script(answers()), policy=policy)
 
     assert (lost, last) == (end, lost.__cause__)
 
@@ -104,7 +104,7 @@ async def test_a_settled_refusal_is_raised_after_a_lost_answer() -> None:
     """A condition that does not hold is for the caller to settle: its own first run may be the reason."""
     refused = ConditionFailedError("2")
 
-    assert refused is await outcome(Script(iter([OutcomeUnknownError("1"), refused])), unanswered=True)
+    assert refused is await outcome(Script(iter([OutcomeUnknownError("1"), refused])))
 
 
 @pytest.mark.parametrize(("errors", "attempts"), [(1, 1), (3, 3)])
@@ -112,7 +112,7 @@ async def test_an_error_says_how_often_it_was_tried(errors: int, attempts: int) 
     """The number of the attempt that failed for good."""
     script = [UnavailableError(str(number)) for number in range(errors - 1)]
     last = AccessDeniedError("x")
-    await outcome(Script(iter([*script, last])), unanswered=True)
+    await outcome(Script(iter([*script, last])))
 
     assert attempts == last.attempts
 
@@ -123,7 +123,7 @@ async def test_the_time_that_the_service_asks_for_is_kept() -> None:
     busy = UnavailableError("1", retry_after_s=0.2)
     script = Script(iter([busy]))
     began = asyncio.get_running_loop().time()
-    await outcome(script, unanswered=True)
+    await outcome(script)
 
     assert asyncio.get_running_loop().time() - began >= 0.2
     assert 2 == script.runs
@@ -134,7 +134,7 @@ async def test_a_service_that_asks_for_more_time_than_there_is_ends_it() -> None
     busy = UnavailableError("1", retry_after_s=31.0)
     script = Script(iter([busy]))
 
-    assert (busy, 1) == (await outcome(script, unanswered=True), script.runs)
+    assert (busy, 1) == (await outcome(script), script.runs)
 
 
 async def test_an_operation_without_time_left_is_not_repeated() -> None:
@@ -142,7 +142,7 @@ async def test_an_operation_without_time_left_is_not_repeated() -> None:
     error = UnavailableError("1")
     script = Script(iter([error]))
     with part_of(1e-9):
-        assert (error, 1) == (await outcome(script, unanswered=True), script.runs)
+        assert (error, 1) == (await outcome(script), script.runs)
     assert script.timeouts[0] <= 0.001
 
 
@@ -151,7 +151,7 @@ async def test_a_process_that_is_overloaded_is_not_driven_further() -> None:
     full = OverloadedError("1")
     script = Script(iter([full]))
 
-    assert (full, 1) == (await outcome(script, unanswered=True), script.runs)
+    assert (full, 1) == (await outcome(script), script.runs)
 
 
 async def test_no_attempt_starts_after_the_deadline() -> None:
@@ -160,7 +160,7 @@ async def test_no_attempt_starts_after_the_deadline() -> None:
     script = Script(iter([error]))
     policy = RetryPolicy(attempt_s=20.0, deadline_s=30.0, first_wait_s=1e12, longest_wait_s=1e12)
 
-    assert (error, 1) == (await outcome(script, policy=policy, unanswered=True), script.runs)
+    assert (error, 1) == (await outcome(script, policy=policy), script.runs)
 
 
 async def test_no_later_attempt_starts_with_hardly_any_time() -> None:
@@ -169,7 +169,7 @@ async def test_no_later_attempt_starts_with_hardly_any_time() -> None:
     script = Script(iter([error]))
     policy = RetryPolicy(attempt_s=20.0, deadline_s=5.0, first_wait_s=5.0, longest_wait_s=0.001)
 
-    assert (error, 1) == (await outcome(script, policy=policy, unanswered=True), script.runs)
+    assert (error, 1) == (await outcome(script, policy=policy), script.runs)
 
 
 async def test_an_attempt_gets_no_more_time_than_is_left() -> None:
@@ -177,8 +177,8 @@ async def test_an_attempt_gets_no_more_time_than_is_left() -> None:
     script = Script(iter([UnavailableError("1")]))
     short = Script(iter([]))
     policy = RetryPolicy(attempt_s=20.0, deadline_s=5.0, first_wait_s=0.0001, longest_wait_s=0.001)
-    await outcome(script, policy=policy, unanswered=True)
-    await outcome(short, unanswered=True)
+    await outcome(script, policy=policy)
+    await outcome(short)
 
     assert 5.0 >= script.timeouts[0] > script.timeouts[1] > 0
     assert [20.0] == short.timeouts
@@ -195,7 +195,7 @@ async def test_a_cancelled_caller_waits_no_longer() -> None:
         started.set()
         await asyncio.Event().wait()
 
-    task = asyncio.create_task(retry.call(hang, policy=QUICK, repeatable_when_unanswered=True))
+    task = asyncio.create_task(retry.call(hang, policy=QUICK))
     await started.wait()
     task.cancel()
     await asyncio.wait([task], timeout=HANGS_S)
@@ -208,5 +208,5 @@ async def test_a_wait_before_a_retry_takes_no_random_number_of_the_programs() ->
     before = random.getstate()
     script = Script(iter([UnavailableError("1")]))
 
-    assert "answer 2" == await outcome(script, unanswered=True)
+    assert "answer 2" == await outcome(script)
     assert before == random.getstate()

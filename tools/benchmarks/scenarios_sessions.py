@@ -161,7 +161,7 @@ async def _commit_floor(line: Line) -> Step:
 async def raw_commit(line: Line) -> None:
     """Write one small document."""
     write = Write(path="floor/one", fields={"n": 1}, mask=[("n",)])
-    await line.documents.commit([write], repeatable_when_unanswered=True)
+    await line.documents.commit([write])
 
 
 def _same_commit_floor(delta: dict[str, Any]) -> Begin:
@@ -191,7 +191,7 @@ def _same_commit_floor(delta: dict[str, Any]) -> Begin:
 
         async def work() -> None:
             nonlocal marker
-            written, *_ = await line.documents.commit(writes, repeatable_when_unanswered=True)
+            written, *_ = await line.documents.commit(writes)
             marker = marker.advanced(append, written.update_time, None)
 
         return Step(work, before)
@@ -461,7 +461,7 @@ def _throughput(stock: Stock, sizes: Sizes) -> Scenario:
             async def some() -> None:
                 for number in todo:
                     write = Write(path=f"floor/{number % sizes.sessions}", fields={"n": 1}, mask=[("n",)])
-                    await line.documents.commit([write], repeatable_when_unanswered=True)
+                    await line.documents.commit([write])
 
             await asyncio.gather(*(some() for _ in range(sizes.sessions)))
 

@@ -120,7 +120,7 @@ class Stock:
             path = document.path.replace(layout.session(old), layout.session(new))
             writes.append(Write(path=path, fields=_known(document)))
         for write in writes:
-            await documents.commit([write], repeatable_when_unanswered=True)
+            await documents.commit([write])
         return copied
 
     async def new_session(

@@ -160,7 +160,7 @@ class Reads:
                         await pauses.take()
             return found, time
 
-        return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
+        return await retry.call(attempt, policy=self._policy)
 
 
 class Documents(Reads):
@@ -171,9 +171,7 @@ class Documents(Reads):
         super().__init__(connects, policy, ServerClock())
         self._closings = 0
 
-    async def commit(
-        self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
-    ) -> list[Written]:
+    async def commit(self, writes: Sequence[Write | Delete]) -> list[Written]:
         """As the port, in one RPC."""
         with part_of(self.deadline_s):  # its token and all attempts
             connection = await self._connects.connection()
@@ -199,9 +197,7 @@ class Documents(Reads):
                     _written(item, result) for item, result in zip(writes, answer.write_results, strict=True)
                 ]
 
-            return await retry.call(
-                attempt, policy=self._policy, repeatable_when_unanswered=repeatable_when_unanswered
-            )
+            return await retry.call(attempt, policy=self._policy)
 
     async def split_points(self, collection: str, *, most: int) -> list[str] | None:
         """As the port, in one RPC for 1,000 paths."""
@@ -236,7 +232,7 @@ class Documents(Reads):
                     return None
                 raise
 
-        return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
+        return await retry.call(attempt, policy=self._policy)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reads]:

@@ -91,7 +91,7 @@ async def listen(
 
     while True:
         with part_of(policy.deadline_s):  # its token and all attempts
-            stream = await retry.call(open_stream, policy=policy, repeatable_when_unanswered=True)
+            stream = await retry.call(open_stream, policy=policy)
         opened_at = machine.monotonic()
         try:
             while True:

@@ -251,7 +251,7 @@ class StorageCalls:
                 async with asyncio.timeout(at_most(self.deadline_s)):
                     # A second run is recognised or harmless: a create or a copy finds its own object by
                     # its save id or its content, a piece of an upload asks how much arrived.
-                    return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
+                    return await retry.call(attempt, policy=self._policy)
             except TimeoutError as exc:
                 where = _where(self.bucket)
                 if not begun:

@@ -174,8 +174,7 @@ class Appender:
         else:
             if mine.outcome is None:
                 self._queues.take(key, mine)
-                work = self._permitted(key, mine)
-                return await self._under_way.see_through(permit, (key, mine), work)
+                return await self._under_way.see_through(permit, (key, mine), self._lead(key, mine))
             self.permits.release(permit)
         try:
             return await asyncio.shield(mine.outcome)
@@ -183,35 +182,32 @@ class Appender:
             mine.outcome.add_done_callback(report_unawaited)
             raise
 
-    async def _permitted(self, key: SessionKey, first: QueuedAppend) -> Event:
-        async with self._running.permit():
-            return await self._lead(key, first)
-
     async def _lead(self, key: SessionKey, first: QueuedAppend) -> Event:
         """Store an append that has the permit, and those behind it that go in the same commit."""
-        if first.held is None:
-            apply_temporary(first.session, first.event)
-            if first.hold is not None:
-                first.hold.claims(first.event)
-        encoded = first.encoded or await self._encoder.of_event(first.event)
-        known = self._is_known(key, first)
-        if known and await self._recorder.holds(key, encoded.append):
-            return self._recognised(key, first)
-        if first.is_rewind:
-            encoded = await self._encoder.of_event(await rewound(self._reader, key, first.event))
+        async with self._running.permit():
+            if first.held is None:
+                apply_temporary(first.session, first.event)
+                if first.hold is not None:
+                    first.hold.claims(first.event)
+            encoded = first.encoded or await self._encoder.of_event(first.event)
+            known = self._is_known(key, first)
             if known and await self._recorder.holds(key, encoded.append):
                 return self._recognised(key, first)
-        first.encoded = encoded
-        group = [first]
-        try:
-            await self._gather(key, group)
-            await self._store(key, group)
-        except BaseException as exc:
-            self._fail(key, group, exc)
-            for member in group[1:]:
-                member.end(again(exc) if isinstance(exc, StoreError) else exc)
-            raise
-        return first.event
+            if first.is_rewind:
+                encoded = await self._encoder.of_event(await rewound(self._reader, key, first.event))
+                if known and await self._recorder.holds(key, encoded.append):
+                    return self._recognised(key, first)
+            first.encoded = encoded
+            group = [first]
+            try:
+                await self._gather(key, group)
+                await self._store(key, group)
+            except BaseException as exc:
+                self._fail(key, group, exc)
+                for member in group[1:]:
+                    member.end(again(exc) if isinstance(exc, StoreError) else exc)
+                raise
+            return first.event
 
     def _recognised(self, key: SessionKey, redelivered: QueuedAppend) -> Event:
         """Remember an event that storage has, also for handles that were read without it; return it."""

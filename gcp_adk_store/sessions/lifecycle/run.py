@@ -128,7 +128,7 @@ class SessionLifecycle:
             ended = claimed.ended
         if ended.making is not None and await self._is_complete(key, ended.epoch):
             removal = Delete(path=self.storage.layout.note(key, ended.epoch))
-            await self.storage.documents.commit([removal], repeatable_when_unanswered=True)
+            await self.storage.documents.commit([removal])
             return True
         if ended.artifacts and remove_copies is not None:
             await remove_copies(key, ended.epoch)

@@ -78,7 +78,6 @@ class SimulatedReads:
         about: str,
         *,
         unanswered: type[StoreError] = UnavailableError,
-        repeatable_when_unanswered: bool = True,
     ) -> T:
         async def timed() -> tuple[T, float]:
             result = await work()
@@ -95,9 +94,7 @@ class SimulatedReads:
             return result
 
         with part_of(self.deadline_s):
-            return await retry.call(
-                attempt, policy=self._policy, repeatable_when_unanswered=repeatable_when_unanswered
-            )
+            return await retry.call(attempt, policy=self._policy)
 
 
 class SimulatedDocuments(SimulatedReads):
@@ -112,16 +109,13 @@ class SimulatedDocuments(SimulatedReads):
         super().__init__(link, inner, policy, ServerClock())
         self._served = served
 
-    async def commit(
-        self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
-    ) -> list[Written]:
+    async def commit(self, writes: Sequence[Write | Delete]) -> list[Written]:
         """As the port, in one request."""
         return await self._call(
             "commit",
-            lambda: self._served.commit(writes, repeatable_when_unanswered=True),
+            lambda: self._served.commit(writes),
             f"{' '.join(item.path for item in writes)}",
             unanswered=OutcomeUnknownError,
-            repeatable_when_unanswered=repeatable_when_unanswered,
         )
 
     async def split_points(self, collection: str, *, most: int) -> list[str] | None:
@@ -256,7 +250,7 @@ class SimulatedObjects:
             )
 
         with part_of(self._policy.deadline_s):
-            return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
+            return await retry.call(attempt, policy=self._policy)
 
     async def create(
         self, name: str, upload: ObjectFields, *, marks: Mapping[str, str] | None = None
