@@ -14,6 +14,7 @@ from google.genai import types
 from gcp_adk_store.codec.memories import text_in
 from gcp_adk_store.codec.redactions import is_redacted
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kernel.concurrency import yielding
 from gcp_adk_store.memory.keeper import MemoryKeeper
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import Memory
@@ -155,11 +156,11 @@ async def add_new(keeper: MemoryKeeper, key: UserKey, made: Sequence[tuple[Memor
     while True:
         known = frozenset() if snapshot is None else snapshot.known
         now = keeper.now()
-        new = [
-            await keeper.encode(memory, content)
+        new = await yielding(
+            keeper.encode(memory, content)
             for memory, content in made
             if memory.digest not in known and not memory.has_ended(now)
-        ]
+        )
         if not new:
             return
         await keeper.add(key, new)

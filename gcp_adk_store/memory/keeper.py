@@ -99,11 +99,11 @@ class MemoryKeeper:
         """Memories with vectors that one commit takes."""
         return _MAX_BATCH if self._embedding is None else self._embedding.rows_at_once
 
-    async def encode(self, memory: Memory, content: types.Content) -> EncodedMemory:
+    def encode(self, memory: Memory, content: types.Content) -> EncodedMemory:
         """Return *memory* with its *content* as it is stored; its payloads get a life of their own."""
         life = platform_uuid.new_uuid().replace("-", "")
         place = self.payloads.place
-        return await offload(lambda: encode_memory(memory, content, place=place, life=life), light=True)
+        return encode_memory(memory, content, place=place, life=life)
 
     def now(self) -> float:
         """Return the time of the database, as Unix time in seconds."""
@@ -187,7 +187,7 @@ class MemoryKeeper:
             if old is None:
                 return None
             kept = await self.payloads.content(key, old) if content is None else content
-            return old, await self.encode(changed(decode_memory(old)), kept)
+            return old, self.encode(changed(decode_memory(old)), kept)
 
         async def stored() -> bool | Changed:
             found = await self.reader.whole(key, made)

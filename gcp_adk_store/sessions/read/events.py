@@ -149,13 +149,14 @@ class SessionEvents:
         self, stored: StoredSession, place: EventPlace, *, backward: bool
     ) -> AsyncIterator[tuple[Event, EventPlace]]:
         """Yield the events of *stored* from *place* on, each with the place after it in this direction."""
+        pauses = Pauses()
         async for number, texts in self.runs(stored, place.segment, backward=backward):
             at_end = len(texts) if backward else 0
             start = place.offset if number == place.segment else at_end
             if start > len(texts):
                 raise beyond()
             for index in reversed(range(start)) if backward else range(start, len(texts)):
-                event = await self._event(stored, number, texts, index)
+                event = await self._event(stored, number, texts, index, pauses)
                 yield event, EventPlace(segment=number, offset=index if backward else index + 1)
 
     async def runs(
@@ -188,10 +189,12 @@ class SessionEvents:
             raise await self._reader.lost(stored) or segment_missing(stored)
         return segments
 
-    async def _event(self, stored: StoredSession, number: int, texts: Sequence[str], index: int) -> Event:
+    async def _event(
+        self, stored: StoredSession, number: int, texts: Sequence[str], index: int, pauses: Pauses
+    ) -> Event:
         where = self._reader.place_of(stored, number)
         some = texts[index : index + 1]
-        (event,) = await decode_events(some, where=where, first=index, pauses=Pauses())
+        (event,) = await decode_events(some, where=where, first=index, pauses=pauses)
         return await self.completed(stored, event)
 
     async def completed(self, stored: StoredSession, event: StoredEvent) -> Event:
