@@ -237,19 +237,43 @@ T = TypeVar("T")
 First = TypeVar("First")
 Second = TypeVar("Second")
 
+_LONGEST_S: Final = 0.004
+
+
+class Pauses:
+    """Pauses of one computation, which asks after each step whether a pause is due."""
+
+    def __init__(self) -> None:
+        self._due = machine.monotonic() + _LONGEST_S
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the computation has blocked the loop for 4 ms."""
+        return machine.monotonic() >= self._due
+
+    async def take(self) -> None:
+        """Let every ready task run once."""
+        await asyncio.sleep(0)
+        self._due = machine.monotonic() + _LONGEST_S
+
+
 _AT_ONCE: Final = 32
 """Concurrent calls of one gather: each may hold a payload of megabytes."""
 
 
 async def gather(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Return the results in the order of *calls*, of which 32 run at a time."""
+    """Return the results in the order of *calls*, of which 32 run at a time.
+
+    It pauses between calls that wait for nothing.
+    """
     waiting = list(calls)
     results: list[Any] = [None] * len(waiting)
     numbered = iter(enumerate(waiting))
+    pauses = Pauses()
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(min(_AT_ONCE, len(waiting))):
-                group.create_task(_run_each(numbered, results))
+                group.create_task(_run_each(numbered, results, pauses))
     except BaseExceptionGroup as failures:
         failure = failures.exceptions[0]
         raise failure from failure.__cause__
@@ -259,9 +283,13 @@ async def gather(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return results
 
 
-async def _run_each(numbered: Iterator[tuple[int, Coroutine[Any, Any, T]]], results: list[T]) -> None:
+async def _run_each(
+    numbered: Iterator[tuple[int, Coroutine[Any, Any, T]]], results: list[T], pauses: Pauses
+) -> None:
     for number, call in numbered:
         results[number] = await call
+        if pauses.is_due:
+            await pauses.take()
 
 
 async def both(
@@ -345,26 +373,6 @@ async def paced() -> None:
     pace.begun += 1
     if pace.begun == _CALLS_A_TURN:
         loop.call_soon(pace.go_on, loop)
-
-
-_LONGEST_S: Final = 0.004
-
-
-class Pauses:
-    """Pauses of one computation, which asks after each step whether a pause is due."""
-
-    def __init__(self) -> None:
-        self._due = machine.monotonic() + _LONGEST_S
-
-    @property
-    def is_due(self) -> bool:
-        """Whether the computation has blocked the loop for 4 ms."""
-        return machine.monotonic() >= self._due
-
-    async def take(self) -> None:
-        """Let every ready task run once."""
-        await asyncio.sleep(0)
-        self._due = machine.monotonic() + _LONGEST_S
 
 
 async def yielding(items: Iterable[T]) -> list[T]:

@@ -1,6 +1,7 @@
 """Show how calls side by side begin in turns, and end together: with results, or with the first failure."""
 
 import asyncio
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -89,3 +90,26 @@ async def test_calls_that_begin_together_take_turns_of_the_loop() -> None:
 
     assert begun == [number for number in range(50) if number != 20]
     assert max(after - before for before, after in pairwise(counts)) == 16
+
+
+async def test_others_have_their_turn_between_calls_that_wait_for_nothing(
+    ticking: Callable[[float], object],
+) -> None:
+    """On a machine that takes its whole share of time for each call."""
+    ticking(0.005)
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0)
+            ticks += 1
+
+    async def call(number: int) -> int:
+        return number
+
+    others = asyncio.create_task(tick())
+    assert list(range(1000)) == await gather(map(call, range(1000)))
+    others.cancel()
+
+    assert ticks >= 1000 // 32
