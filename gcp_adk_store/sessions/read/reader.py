@@ -21,7 +21,7 @@ from gcp_adk_store.codec.stored import (
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import PayloadMissingError, SessionMissingError, StoredDataError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import Lru, Pauses, offload
+from gcp_adk_store.kernel.concurrency import Lru, Pauses, offload, yielding
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.history import Point, keys_of_initial, last_values, state_at
 from gcp_adk_store.model.keys import SessionKey, UserKey
@@ -217,7 +217,7 @@ class SessionReader(CompletingReader):
             events += await decode_events(texts, where=self.place_of(stored, number), pauses=pauses)
         events = await self.unpacked(stored, events)
         count = len(events) if point is None else point.kept([one.event for one in events])
-        deltas = [split_scopes(one.event.actions.state_delta).session for one in events]
+        deltas = await yielding(split_scopes(one.event.actions.state_delta).session for one in events)
         kept, later = last_values(deltas[:count]), last_values(deltas[count:])
         initial: Mapping[str, Any] = {}
         if keys_of_initial(kept, later):
