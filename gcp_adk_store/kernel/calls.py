@@ -2,27 +2,15 @@
 
 import enum
 import functools
-import importlib
 import inspect
 import math
-import os
-import types
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import (
     Any,
-    BinaryIO,
     Final,
-    NamedTuple,
-    Protocol,
     TypeVar,
-    Union,
-    Unpack,
-    get_args,
-    get_origin,
-    get_type_hints,
     overload,
-    runtime_checkable,
 )
 
 from google.adk.sessions import Session
@@ -32,6 +20,7 @@ from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Limiter, paced
 from gcp_adk_store.kernel.operation import Operation, OwnProcess, at_most, enter, leave
+from gcp_adk_store.kinds import Kind, kinds_of
 from gcp_adk_store.model.keys import require_text
 
 T = TypeVar("T")
@@ -40,56 +29,13 @@ _NAMED_IDS: Final = ("app_name", "filename", "owner", "anchors")
 """Ids, and with them all whose names end with ``_id``."""
 
 
-@runtime_checkable
-class _File(Protocol):
-    """What every file has, also one that only behaves like those of :mod:`io`."""
-
-    def close(self) -> None:
-        """Close the file."""
-        ...
-
-
-_WIDER: Final[Mapping[type, type]] = {dict: Mapping, list: Sequence, BinaryIO: _File}
-_SAYS: Final[Mapping[type, str]] = {
-    str: "a string",
-    bool: "True or False",
-    bytes: "bytes",
-    int: "a whole number",
-    float: "a number",
-    type(None): "None",
-    os.PathLike: "a path",
-    _File: "a binary file",
-    Mapping: "a mapping",
-    Sequence: "a sequence",
-    Callable: "a function",  # type: ignore[dict-item]  # a class at run time
-}
-
-
-class _Kind(NamedTuple):
-    name: str
-    classes: tuple[type, ...]
-    """What a value may be an instance of; empty for anything."""
-    says: str
-    items: "_Kind | None" = None
-    """The kind of what a sequence holds."""
-
-    def accepts(self, value: object) -> bool:
-        if not self.classes or type(value) in self.classes:
-            return True
-        if isinstance(value, bool) and bool not in self.classes:
-            return False
-        if isinstance(value, str | bytes) and Sequence in self.classes:
-            return False
-        return isinstance(value, self.classes)
-
-
 def require_kinds(method: Callable[..., object], args: Sequence[object], given: Mapping[str, object]) -> None:
     """Check the arguments of a call of *method*; those that its annotation cannot decide pass.
 
     Raises:
         InvalidInputError: an argument is of another kind; the message names it and both kinds.
     """
-    kinds = _kinds_of(method)
+    kinds = kinds_of(method)
     for kind, value in zip(kinds.values(), args, strict=False):
         _require(kind, value)
     for name, value in given.items():
@@ -121,71 +67,10 @@ def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _require(kind: _Kind, value: object) -> None:
-    if not kind.accepts(value):
-        raise InvalidInputError(f"{kind.name} must be {kind.says}, not {type(value).__name__}")
+def _require(kind: Kind, value: object) -> None:
+    kind.require(value)
     if isinstance(value, str) and (kind.name in _NAMED_IDS or kind.name.endswith("_id")):
         require_text(value, kind.name)
-    if kind.items is not None and isinstance(value, Sequence):
-        for item in value:
-            _require(kind.items, item)
-
-
-@functools.cache
-def _kinds_of(method: Callable[..., object]) -> dict[str, _Kind]:
-    hints = _hints_of(method)
-    kinds = {}
-    for name, parameter in inspect.signature(method).parameters.items():
-        hint = hints.get(name, Any)
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-            kinds[name] = _kind(name, hint)
-        for options in get_args(hint) if get_origin(hint) is Unpack else ():
-            kinds |= {option: _kind(option, each) for option, each in get_type_hints(options).items()}
-    return kinds
-
-
-def _hints_of(method: Callable[..., object]) -> dict[str, Any]:
-    """Return the annotations of *method*.
-
-    A class that only type checkers import is anything, unless its module has it in ``IMPORTED_LATER``.
-    """
-    homes: Mapping[str, str] = inspect.unwrap(method).__globals__.get("IMPORTED_LATER", {})
-    unknown: dict[str, Any] = {}
-    while True:
-        try:
-            return get_type_hints(method, localns=unknown)
-        except NameError as exc:
-            name = exc.name or ""
-            unknown[name] = getattr(importlib.import_module(homes[name]), name) if name in homes else Any
-
-
-def _kind(name: str, hint: Any) -> _Kind:
-    parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    classes = [_class_of(part) for part in parts]
-    if None in classes:
-        return _Kind(name, (), "anything")
-    known = tuple(each for each in classes if each is not None)
-    named = [each for each in known if each is not types.EllipsisType]  # "leave as it is" by default
-    says = " or ".join(_SAYS.get(each, _with_article(each.__name__)) for each in named)
-    held = get_args(parts[0]) if classes[0] is Sequence else ()
-    items = _kind(f"each of {name}", held[0]) if held else None
-    return _Kind(name, (*known, int) if float in known else known, says, items)
-
-
-def _class_of(hint: Any) -> type | None:
-    """Return the class of values with *hint*; ``None`` if the hint names no class."""
-    found = type(None) if hint is None else get_origin(hint) or hint
-    if not isinstance(found, type) or found in (object, Any) or _is_unchecked(found):
-        return None
-    return _WIDER.get(found, found)
-
-
-def _with_article(name: str) -> str:
-    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
-
-
-def _is_unchecked(found: type) -> bool:
-    return getattr(found, "_is_protocol", False) and not getattr(found, "_is_runtime_protocol", False)
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])

@@ -7,6 +7,7 @@ from urllib.parse import quote, unquote
 from gcp_adk_store.ces.guest.contract import RunSettings
 from gcp_adk_store.ces.sandbox.interface import Limits
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kinds import require_members
 
 if TYPE_CHECKING:
     from google.adk.sessions import Session
@@ -115,28 +116,19 @@ class RuntimeSettings:
     ``custom_metadata``. Whoever reads the events sees them, so the default is 0."""
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value, least = getattr(self, each.name), int(each.name in _AT_LEAST_ONE)
-            if each.name != "shared_variables" and not _is_of(each.type, value):
-                wanted = getattr(each.type, "__name__", each.type)
-                raise InvalidInputError(
-                    f"{each.name} must be of the type {wanted}, not {type(value).__name__}"
-                )
-            if isinstance(value, int | float) and not value >= least:  # NaN is not
-                raise InvalidInputError(f"{each.name} must be at least {least}, not {value}")
         names: object = self.shared_variables  # a caller without types may give anything
         if not isinstance(names, tuple) or not all(map(_is_shareable, names)):
             raise InvalidInputError(
                 "shared_variables must be a tuple of names that begin with user: or app:, such as "
                 f"('app:theme',), not {str(names)[:100]!r}"
             )
+        require_members(self)
+        for each in fields(self):
+            value, least = getattr(self, each.name), int(each.name in _AT_LEAST_ONE)
+            if isinstance(value, int | float) and not value >= least:  # NaN is not
+                raise InvalidInputError(f"{each.name} must be at least {least}, not {value}")
         if self.agent_name in {"", "user"}:
             raise InvalidInputError(f"agent_name cannot be {self.agent_name!r}")
-
-
-def _is_of(kind: Any, value: object) -> bool:
-    """Return whether a setting may have *value*; none is True or False, which Python counts as numbers."""
-    return isinstance(value, int | float if kind is float else kind) and not isinstance(value, bool)
 
 
 def _is_shareable(name: object) -> bool:

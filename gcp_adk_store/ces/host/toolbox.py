@@ -23,6 +23,7 @@ from gcp_adk_store.ces.tools.declarations import (
 )
 from gcp_adk_store.ces.tools.parameters import ArgumentsError, CredentialMissingError, SessionValues
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
+from gcp_adk_store.kinds import kinds_of_members
 
 CALL_ID: Final = "call-"
 """What ids of calls begin with that this package makes."""
@@ -239,13 +240,6 @@ class RunOptions(TypedDict, total=False):
     """Answers to the tool calls of the code."""
 
 
-_KINDS: Final[Mapping[str, type]] = {
-    **dict.fromkeys(("agent_name", "invocation_id", "function_call_id", "event_id"), str),
-    "mocks": MockConfig,
-}
-"""Of the options; those of the others are checked where they become JSON."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
     """The options of one run, complete."""
@@ -277,14 +271,11 @@ class Invocation:
                 ``user``.
             TypeError: an option is unknown.
         """
-        if unknown := given.keys() - RunOptions.__annotations__.keys():
+        kinds = kinds_of_members(RunOptions)
+        if unknown := given.keys() - kinds.keys():
             raise TypeError(f"unknown options of a run: {', '.join(sorted(unknown))}")
-        for option, kind in _KINDS.items():
-            value = given.get(option)
-            if value is not None and not isinstance(value, kind):
-                raise InvalidInputError(
-                    f"{option} must be of the type {kind.__name__}, not {type(value).__name__}"
-                )
+        for option, value in given.items():
+            kinds[option].require(value)
         if given.get("agent_name") == _USER:
             raise InvalidInputError(f"agent_name cannot be {_USER!r}")
         return cls(

@@ -6,7 +6,7 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +17,7 @@ import httpx
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel.concurrency import Limiter
+from gcp_adk_store.kinds import require_members
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
@@ -150,8 +151,6 @@ class AllowedHost:
         Raises:
             InvalidInputError: *text* is not a host.
         """
-        if not isinstance(text, str):
-            raise InvalidInputError(f"each of allow must be a text, not {type(text).__name__}")
         host, port = text.strip(), ""
         if host.startswith("[") or host.count(":") <= 1:  # what has more is an IPv6 address without a port
             before, colon, after = host.rpartition(":")
@@ -177,16 +176,6 @@ class AllowedHost:
         if self.name == "*":
             return port
         return port and (host.endswith(self.name[1:]) if self.name.startswith("*.") else host == self.name)
-
-
-_KINDS: Final[Mapping[str, tuple[Any, ...]]] = {
-    "allow_loopback": ("True or False", bool),
-    "timeout_s": ("a number", float, int),
-    "look_up_timeout_s": ("a number", float, int),
-    "max_request_bytes": ("a whole number", int),
-    "max_response_bytes": ("a whole number", int),
-    "max_redirects": ("a whole number", int),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,11 +213,7 @@ class HttpPolicy:
         if isinstance(given, str) or not isinstance(given, Collection):
             raise InvalidInputError(f"allow must be a list of hosts, not {type(given).__name__}")
         object.__setattr__(self, "allow", tuple(given))  # what is checked now stays what it is
-        for name, (wanted, *kinds) in _KINDS.items():
-            value = getattr(self, name)
-            is_other = isinstance(value, bool) and bool not in kinds  # Python counts it as a number
-            if is_other or not isinstance(value, tuple(kinds)):
-                raise InvalidInputError(f"{name} must be {wanted}, not {type(value).__name__}")
+        require_members(self)
         self.allowed_hosts()
         positive = (
             min(self.timeout_s, self.look_up_timeout_s, self.max_request_bytes, self.max_response_bytes) > 0

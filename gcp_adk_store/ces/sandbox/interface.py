@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Protocol
 
 from gcp_adk_store.errors import InvalidInputError, StoreError
+from gcp_adk_store.kinds import require_members
 
 _MIB: Final = 1024 * 1024
 
@@ -62,10 +63,9 @@ class Limits:
     """Calls of the host that are unanswered at a time: beyond, a SandboxProtocolError."""
 
     def __post_init__(self) -> None:
+        require_members(self)
         for each in fields(self):
-            value = getattr(self, each.name)
-            kinds = (int, float) if each.name == "wall_s" else (int,)
-            if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < math.inf:
+            if not 0 < (value := getattr(self, each.name)) < math.inf:
                 raise InvalidInputError(f"{each.name} must be a positive number, not {str(value)[:80]!r}")
 
 

@@ -53,9 +53,9 @@ async def test_an_option_that_is_unknown_is_refused(make: MakeRuntime) -> None:
     [
         ({"code": 5}, "code must be a text or a CodeFile, not int"),
         ({"execution": "LATER"}, "execution is 'LATER'; it must be SYNCHRONOUS or ASYNCHRONOUS"),
-        ({"event_id": 5}, "event_id must be of the type str, not int"),
-        ({"agent_name": ["a"]}, "agent_name must be of the type str, not list"),
-        ({"mocks": {}}, "mocks must be of the type MockConfig, not dict"),
+        ({"event_id": 5}, "event_id must be a string or None, not int"),
+        ({"agent_name": ["a"]}, "agent_name must be a string or None, not list"),
+        ({"mocks": {}}, "mocks must be a MockConfig or None, not dict"),
     ],
 )
 async def test_an_argument_of_another_kind_is_refused(
