@@ -261,6 +261,21 @@ _AT_ONCE: Final = 32
 """Concurrent calls of one gather: each may hold a payload of megabytes."""
 
 
+async def ended(begun: "asyncio.Future[T]") -> T:
+    """Return the result of *begun*, which ends before this call does, even if cancelled."""
+    cancelled: asyncio.CancelledError | None = None
+    while not begun.done():
+        try:
+            await asyncio.wait([begun])
+        except asyncio.CancelledError as exc:
+            cancelled = exc
+    if cancelled is not None:
+        if not begun.cancelled():
+            begun.exception()  # the cancellation ends the call in any case
+        raise cancelled
+    return begun.result()
+
+
 async def gather(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Return the results in the order of *calls*, of which 32 run at a time.
 

@@ -24,9 +24,8 @@ from gcp_adk_store.errors import (
     OutcomeUnknownError,
     UnavailableError,
 )
-from gcp_adk_store.kernel.concurrency import Limiter
+from gcp_adk_store.kernel.concurrency import Limiter, ended
 from gcp_adk_store.kernel.operation import NotPicklable, OwnProcess, at_most
-from gcp_adk_store.kernel.threads import ended
 from gcp_adk_store.kernel.transact import jitter
 from gcp_adk_store.local import opening
 from gcp_adk_store.local.opening import connect

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from gcp_adk_store.errors import StoreError
-from gcp_adk_store.kernel.threads import ended
+from gcp_adk_store.kernel.concurrency import ended
 from gcp_adk_store.local import opening
 
 T = TypeVar("T")

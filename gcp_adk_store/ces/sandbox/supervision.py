@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Callable
+from typing import Any, Final
 
 from gcp_adk_store.ces.sandbox.frames import Failed, FrameReader, HostCall, Result, encoded
 from gcp_adk_store.ces.sandbox.interface import (
@@ -21,8 +21,7 @@ from gcp_adk_store.ces.sandbox.interface import (
     SandboxTimeoutError,
 )
 from gcp_adk_store.ces.sandbox.zygotes import Channel, Ended, ZygoteProcess
-
-T = TypeVar("T")
+from gcp_adk_store.kernel.concurrency import ended
 
 _EXIT_TIMEOUT_S: Final = 1.0  # for a process that closed its frames to end by itself
 _CERTAIN_SHARE: Final = 0.75
@@ -75,9 +74,9 @@ async def _result(
         with contextlib.suppress(SandboxError):
             await _end(process, talking, collecting)
         raise
-    ended = await _end(process, talking, collecting)
+    how = await _end(process, talking, collecting)
     verdict = collecting.result() or verdict
-    return result_of(verdict or _error_of(ended, limits, is_killed=is_killed))
+    return result_of(verdict or _error_of(how, limits, is_killed=is_killed))
 
 
 def result_of(verdict: Result | Failed | SandboxError) -> dict[str, Any]:
@@ -126,42 +125,24 @@ async def _end(process: ZygoteProcess, talking: asyncio.Task[_Verdict], collecti
     process.kill()
     talking.cancel()
 
-    async def ended() -> Ended:
-        if not (talking.done() and collecting.done()):
-            await asyncio.wait((talking, collecting))
+    async def end() -> Ended:
+        await asyncio.wait((talking, collecting))
         return await process.ended()
 
-    return await _finish(ended)
+    return await ended(asyncio.create_task(end()))
 
 
-async def _finish(wait: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of *wait*, called again after each cancellation; raise the last cancellation then.
-
-    Once the awaited event is there, *wait* must await nothing: a task may be cancelled again and again.
-    """
-    cancelled: asyncio.CancelledError | None = None
-    try:
-        while True:
-            try:
-                return await wait()
-            except asyncio.CancelledError as exc:
-                cancelled = exc
-    finally:
-        if cancelled is not None:
-            raise cancelled
-
-
-def _error_of(ended: Ended, limits: Limits, *, is_killed: bool) -> SandboxError:
+def _error_of(how: Ended, limits: Limits, *, is_killed: bool) -> SandboxError:
     """Return the error for a process that ended without its last frame."""
     if is_killed:
         return SandboxCrashError("the code closed its connection to the host and went on; it was killed")
-    if not os.WIFSIGNALED(ended.status):
-        status = os.waitstatus_to_exitcode(ended.status)
+    if not os.WIFSIGNALED(how.status):
+        status = os.waitstatus_to_exitcode(how.status)
         return SandboxCrashError(f"the code ended its process with status {status}, before it had a result")
-    number = os.WTERMSIG(ended.status)
+    number = os.WTERMSIG(how.status)
     if number != signal.SIGKILL:
         return SandboxCrashError(f"the code's process was ended by {signal.Signals(number).name}")
-    if ended.cpu_s >= limits.cpu_s * _CERTAIN_SHARE:
+    if how.cpu_s >= limits.cpu_s * _CERTAIN_SHARE:
         return SandboxTimeoutError(f"the code took more processor time than the {limits.cpu_s} s of cpu_s")
     return SandboxMemoryError(
         "the kernel killed the code's process, as it does when memory runs out; use less memory"
