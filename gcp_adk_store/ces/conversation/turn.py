@@ -31,7 +31,7 @@ from gcp_adk_store.ces.host.results import CallbackRun, ToolRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
 from gcp_adk_store.ces.host.session_context import visible
 from gcp_adk_store.ces.host.toolbox import failure_of, new_call_id
-from gcp_adk_store.ces.sandbox.interface import SandboxError, SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.interface import SandboxRunError
 from gcp_adk_store.ces.tools.declarations import CodeFile
 from gcp_adk_store.errors import InvalidInputError
 
@@ -341,9 +341,7 @@ class Turn:
             ran: ToolRun = await self.runtime.call_tool(
                 name, args, self.held.key, function_call_id=call_id, **self._options()
             )
-        except SandboxUnavailableError:
-            raise
-        except (SandboxError, InvalidInputError) as exc:  # also a name that no tool has
+        except (SandboxRunError, InvalidInputError) as exc:  # also a name that no tool has
             return failure_of(exc).response
         require_fitting(ran)
         return ran.response if ran.response is not None else {"result": None}
@@ -365,9 +363,7 @@ class Turn:
         """Run callbacks, called *what*, about *subjects*; raise a TurnFailedError if their code fails."""
         try:
             ran = await self.runtime.run_callback(kind, code, self.held.key, **subjects, **self._options())
-        except SandboxUnavailableError:
-            raise
-        except SandboxError as exc:
+        except SandboxRunError as exc:
             raise TurnFailedError(CALLBACK_FAILED, f"{what}: {exc}") from exc
         require_fitting(ran)
         if ran.error is not None:

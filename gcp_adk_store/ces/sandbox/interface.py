@@ -118,23 +118,27 @@ class SandboxUnavailableError(SandboxError):
     """The sandbox cannot run here; no code was run."""
 
 
-class SandboxTimeoutError(SandboxError):
+class SandboxRunError(SandboxError):
+    """The code was run, and had no result."""
+
+
+class SandboxTimeoutError(SandboxRunError):
     """The code took longer than it may, and was killed."""
 
 
-class SandboxMemoryError(SandboxError):
+class SandboxMemoryError(SandboxRunError):
     """The code wanted more memory than it may have."""
 
 
-class SandboxOutputError(SandboxError):
+class SandboxOutputError(SandboxRunError):
     """The code printed or returned more than it may."""
 
 
-class SandboxCrashError(SandboxError):
+class SandboxCrashError(SandboxRunError):
     """The code's process ended without a result."""
 
 
-class SandboxProtocolError(SandboxError):
+class SandboxProtocolError(SandboxRunError):
     """The code's process sent what no honest one sends."""
 
 

@@ -23,7 +23,6 @@ _ENOSYS: Final = 38
 _ATTRIBUTE_BAD_ARCHITECTURE: Final = 2
 _EQUAL: Final = 4
 _MASKED_EQUAL: Final = 7
-_UNKNOWN: Final = -1
 _BPF_BYTES: Final = 64 * 1024
 
 _CLONE_THREAD: Final = 0x0001_0000
@@ -167,10 +166,8 @@ def _library() -> ctypes.CDLL:
 
 def _add(library: ctypes.CDLL, handle: ctypes.c_void_p, action: int, rule: _Rule) -> None:
     number = library.seccomp_syscall_resolve_name(rule.name.encode())
-    if number == _UNKNOWN:
-        return  # newer than this libseccomp: not allowed, then
     if number < 0:
-        return  # of another architecture
+        return  # newer than this libseccomp, so not allowed; or of another architecture
     compared = (_Comparison * len(rule.comparisons))(*(_Comparison(*each) for each in rule.comparisons))
     _check(
         library.seccomp_rule_add_array(

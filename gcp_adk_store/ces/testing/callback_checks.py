@@ -23,7 +23,7 @@ from gcp_adk_store.ces.apps.layout import load_code, load_tools
 from gcp_adk_store.ces.guest.scanning import UNREADABLE
 from gcp_adk_store.ces.host.settings import SessionKey
 from gcp_adk_store.ces.sandbox.bubblewrap import path_of_bubblewrap
-from gcp_adk_store.ces.sandbox.interface import Limits, SandboxError, SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.interface import Limits, SandboxRunError, SandboxUnavailableError
 from gcp_adk_store.ces.testing.outcomes import Outcome
 from gcp_adk_store.ces.testing.tool_tests import Checks
 from gcp_adk_store.ces.tools.declarations import MockTool, Tool
@@ -281,9 +281,7 @@ class _File:
         tools += [MockTool(name=name, response=answered_by_the_test(name)) for name in asked.functions]
         try:
             ran = await self._run(asked, tools)
-        except SandboxUnavailableError:
-            raise
-        except (InvalidInputError, OverloadedError, SandboxError) as exc:
+        except (InvalidInputError, OverloadedError, SandboxRunError) as exc:
             await say(failed=str(exc))
         else:
             await say(run=ran)

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -237,26 +237,20 @@ def _mocks(turn: EvaluatedTurn) -> MockConfig | None:
     return _Outputs(calls=[*by_arguments, *(mock for mock in by_tool if mock not in by_arguments)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Outputs(MockConfig):
     """The outputs of the calls of one turn: calls that are the same have theirs in order."""
 
-    _given: list[MockedCall] = field(default_factory=list, init=False)
-    """The first of its kind for each call that was answered."""
-
     @override
     def find(self, tool: str, args: Mapping[str, Any]) -> MockedCall | None:
-        first = MockConfig.find(self, tool, args)
-        if first is None:
-            return None
-        number = self._given.count(first)
-        self._given.append(first)
-        same = [
-            mock
-            for mock in self.calls
-            if (mock.tool, mock.expected_args) == (first.tool, first.expected_args)
-        ]
-        return same[min(number, len(same) - 1)]
+        found = super().find(tool, args)
+        same = [each for each in self.calls if found and _fit_same_calls(each, found)]
+        if len(same) > 1:
+            self.calls.remove(found)  # type: ignore[attr-defined]  # the list that `_mocks` made
+        return found
+
+
+def _fit_same_calls(one: MockedCall, other: MockedCall) -> bool:
+    return (one.tool, one.expected_args) == (other.tool, other.expected_args)
 
 
 def _lines(said: str, turn: ConversationTurn) -> list[str]:

@@ -165,7 +165,9 @@ class Nodes:
         if isinstance(node, yaml.SequenceNode):
             return [self.value(each, depth - 1) for each in node.value]
         if node.tag == _INTEGER and not _PLAIN_INTEGER.fullmatch(node.value):
-            raise self.wrong(node, f"{node.value} is read as the number {_number(node)}: put it in quotes")
+            raise self.wrong(
+                node, f"{node.value} is read as the number {self._scalar(node)}: put it in quotes"
+            )
         return self._scalar(node)
 
     def _scalar(self, node: yaml.Node) -> Any:
@@ -183,10 +185,6 @@ class Nodes:
     def wrong(self, node: yaml.Node | None, says: str) -> MalformedTestError:
         """Return the error that names the line of *node*."""
         return MalformedTestError(self.shown, 1 if node is None else line_of(node), says)
-
-
-def _number(node: yaml.Node) -> int:
-    return int(yaml.SafeLoader("").construct_yaml_int(node))
 
 
 def line_of(node: yaml.Node) -> int:

@@ -15,7 +15,7 @@ from gcp_adk_store.ces.host.results import ToolRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
 from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey
 from gcp_adk_store.ces.http.policy import HttpPolicy
-from gcp_adk_store.ces.sandbox.interface import Sandbox, SandboxError, SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.interface import Sandbox, SandboxRunError
 from gcp_adk_store.ces.testing.matching import OPERATORS, WITHOUT_VALUE, Expectation, JsonPath
 from gcp_adk_store.ces.testing.nodes import MalformedTestError, Nodes, line_of, text_of
 from gcp_adk_store.ces.testing.outcomes import Outcome, Status
@@ -183,10 +183,8 @@ class ToolChecks(Checks):
         began = time.perf_counter()
         try:
             run = await self._call(test, runtime)
-        except SandboxUnavailableError:
-            raise
-        except (InvalidInputError, SandboxError) as exc:
-            output = exc.output if isinstance(exc, SandboxError) else ""
+        except (InvalidInputError, SandboxRunError) as exc:
+            output = exc.output if isinstance(exc, SandboxRunError) else ""
             return self._outcome(test, "error", (str(exc),), stdout=output, began=began)
         wrong = [
             f"{where} {failure} ({test.path}:{each.line})"

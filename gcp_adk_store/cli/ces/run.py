@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.console import Console
@@ -27,13 +27,11 @@ if TYPE_CHECKING:
     from gcp_adk_store.ces import CallbackRun, PythonRuntime, SessionKey, ToolRun
     from gcp_adk_store.ces.host.results import Call, Run, RunFailure
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 _UNKNOWN_TOOL: Final = "UnknownToolError"
 _SUBJECTS: Final = ("llm_request", "llm_response", "tool", "args", "tool_response")
 
 
-def _session_options(command: Command) -> Command:
+def _session_options(command: options.Command) -> options.Command:
     return options.with_options(
         command,
         click.option(
@@ -224,10 +222,7 @@ def _carry_out(
     from google.genai import types  # noqa: PLC0415  # likewise
 
     from gcp_adk_store.ces import PythonRuntime, load_tools  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.sandbox.interface import (  # noqa: PLC0415  # of the extra
-        SandboxError,
-        SandboxUnavailableError,
-    )
+    from gcp_adk_store.ces.sandbox.interface import SandboxRunError  # noqa: PLC0415  # likewise
 
     at, folder = {name: chosen.pop(name) for name in PLACE}, chosen.pop("tools")
 
@@ -248,9 +243,7 @@ def _carry_out(
 
     try:
         place, before, ran = options.until_interrupted(run())
-    except SandboxUnavailableError:
-        raise
-    except SandboxError as exc:
+    except SandboxRunError as exc:
         _show_end(exc, as_json=as_json)
         sys.exit(1)
     if ran.error is not None and ran.error.type == _UNKNOWN_TOOL and folder is None:
