@@ -604,7 +604,7 @@ DEFECTS: Final = (
     Defect(
         "a run that failed changes its session",
         "Code of customer-engagement agents", "ces/host/session_runs.py",
-        "        if ran.answer.error is None:\n", "        if True:\n",
+        "        if ran.error is None:\n", "        if True:\n",
         ("runs",),
     ),
     Defect(

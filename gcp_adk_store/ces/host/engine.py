@@ -15,7 +15,7 @@ from gcp_adk_store.ces.guest.contract import VERSION, HostCall
 from gcp_adk_store.ces.host.admission import Room, Waiting, places_of
 from gcp_adk_store.ces.host.results import Answer, Call, Delta, Reply, RunFailure, read_host_call
 from gcp_adk_store.ces.host.settings import RuntimeSettings
-from gcp_adk_store.ces.host.toolbox import Ran, Situation, Toolbox, ToolCall, new_call_id
+from gcp_adk_store.ces.host.toolbox import Situation, Toolbox, ToolCall, new_call_id
 from gcp_adk_store.ces.http.fetching import HttpAccess, Outgoing
 from gcp_adk_store.ces.sandbox.inprocess import InProcessSandbox
 from gcp_adk_store.ces.sandbox.interface import (
@@ -142,13 +142,13 @@ class Host:
     async def _serve(self, question: HostCall) -> Reply:
         most = self._engine.settings.uncollected_characters
         if self._held_characters > most:
-            self._end(
-                "UncollectedAnswersError",
+            says = (
                 f"answers to background calls that the code did not collect exceed the {most} characters "
-                "of uncollected_characters",
+                "of uncollected_characters"
             )
+            self.ending = self.ending or RunFailure(type="UncollectedAnswersError", message=says)
         if self.ending is not None:  # nothing that follows may have an effect
-            return Reply(ending=(self.ending.type, self.ending.message))
+            return Reply(ending=self.ending)
         started = time.monotonic()
         if question["call"] == "tool":
             name, args = question["tool"], question["args"]
@@ -160,8 +160,7 @@ class Host:
             outgoing = Outgoing(method=name, **args)
             reply = Reply.of_fetched(await self._engine.http.fetch(outgoing, asker=self._situation.asker))
             self.warnings += reply.said
-        if reply.ending is not None:
-            self._end(*reply.ending)
+        self.ending = self.ending or reply.ending  # type: ignore[redundant-expr]  # of a call meanwhile
         asked, whole = _beginning_of(args)
         self.calls.append(
             Call(
@@ -181,9 +180,6 @@ class Host:
         )
         return reply
 
-    def _end(self, kind: str, message: str) -> None:
-        self.ending = self.ending or RunFailure(type=kind, message=message, traceback="")
-
     async def _of_tool(self, question: HostCall) -> Reply:
         call = ToolCall(
             name=question["tool"],
@@ -202,7 +198,7 @@ class Host:
                 f"tools call each other deeper than {exc}: max_depth is {self._engine.settings.max_depth}, "
                 "and each depth needs a sandbox (sandboxes_per_session)"
             )
-            return Reply(ending=("ToolDepthError", says))
+            return Reply.ends("ToolDepthError", says)
 
 
 def _beginning_of(asked: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
@@ -254,7 +250,7 @@ class Engine:
         depth: int = 0,
         timeout_s: float | None = None,
         waiting: Waiting = nullcontext,
-    ) -> Ran:
+    ) -> Answer:
         """Return what became of *request*, with everything done that its code asked for.
 
         Args:
@@ -306,8 +302,8 @@ class Engine:
                 await host.cancel()
         if host.ending is not None and answer.error is None:
             answer = answer.failed(host.ending, before=request["context"]["state"])
-        return Ran(
-            answer=answer,
+        return replace(
+            answer,
             calls=tuple(host.calls),
             warnings=_bounded((*answer.warnings, *host.warnings)),
             stdout="".join(printed),

@@ -22,7 +22,7 @@ class RunFailure:
     type: str
     """Name of the exception's class, such as ``KeyError``."""
     message: str
-    traceback: str
+    traceback: str = ""
     """As Python prints it, with the frames of user code alone."""
 
     def __str__(self) -> str:
@@ -65,22 +65,22 @@ class Call:
 class Run:
     """The result of any run."""
 
-    error: RunFailure | None
+    error: RunFailure | None = None
     """Why the run failed; None on success. After a failure the session is unchanged."""
     variables: Mapping[str, Any]
     """The variables afterwards."""
-    stdout: str
+    stdout: str = ""
     """The output of the code, to stdout or stderr."""
-    warnings: Sequence[str]
+    warnings: Sequence[str] = ()
     """Code that may not work on the platform, and refusals of the host."""
-    calls: Sequence[Call]
+    calls: Sequence[Call] = ()
     """Host calls of the code, in the order of the answers, without those of called tools."""
-    actions: Mapping[str, Any] | None
+    actions: Mapping[str, Any] | None = None
     """``context.actions`` if the code changed them; the caller decides what follows."""
-    event_id: str | None
+    event_id: str | None = None
     """The appended event; None if nothing changed."""
     invocation_id: str
-    duration_s: float
+    duration_s: float = 0.0
     """Seconds from the first read of the session to its append."""
 
     @property
@@ -183,8 +183,8 @@ def _read(adapter: TypeAdapter[T], frame: Mapping[str, Any], what: str) -> T:
 class Delta:
     """How variables changed."""
 
-    changed: dict[str, Any]
-    removed: list[str]
+    changed: dict[str, Any] = field(default_factory=dict)
+    removed: list[str] = field(default_factory=list)
 
     def wire(self) -> dict[str, Any]:
         """Return it as the guest reads it."""
@@ -206,19 +206,21 @@ class Delta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What became of a run, as it says itself."""
+    """What became of a run: what its code says, and what the host saw of it."""
 
     state: dict[str, Any]
     """The variables as they will be stored."""
     result: Any = None
     response: dict[str, Any] | None = None
     overridden_by: int | None = None
-    delta: Delta = field(default_factory=lambda: Delta(changed={}, removed=[]))
+    delta: Delta = field(default_factory=Delta)
     changed: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """Those of `MAY_CHANGE` that code changed in place."""
     actions: dict[str, Any] | None = None
     warnings: Sequence[str] = ()
     error: RunFailure | None = None
+    calls: Sequence[Call] = ()
+    stdout: str = ""
 
     @classmethod
     def of(cls, frame: Mapping[str, Any], *, before: Mapping[str, Any]) -> Self:
@@ -235,7 +237,7 @@ class Answer:
                 message=failure["message"][: _SHOWN["message"]],
                 traceback=failure["traceback"][: _SHOWN["traceback"]],
             )
-            delta = Delta(changed={}, removed=[])
+            delta = Delta()
         override = read["override"] and error is None
         if override and (read["overridden_by"] is None or not isinstance(read["result"], dict)):
             raise SandboxProtocolError("the code's process overrides, and says not by what")
@@ -253,7 +255,14 @@ class Answer:
 
     def failed(self, error: RunFailure, *, before: Mapping[str, Any]) -> Self:
         """Return the answer of a run that failed by *error*, and began with the variables *before*."""
-        return type(self)(state=dict(before), response=error.response, error=error, warnings=self.warnings)
+        return type(self)(
+            state=dict(before),
+            response=error.response,
+            error=error,
+            warnings=self.warnings,
+            calls=self.calls,
+            stdout=self.stdout,
+        )
 
 
 def _delta(found: contract.StateDelta) -> Delta:
@@ -281,8 +290,8 @@ class Reply:
     text: str = ""
     delta: Delta | None = None
     """What a called tool changed of the variables."""
-    ending: tuple[str, str] | None = None
-    """Type and message of why the asking run is over."""
+    ending: RunFailure | None = None
+    """Why the asking run is over."""
     mocked: bool = False
     stdout: str = ""
     error: RunFailure | None = None
@@ -296,6 +305,11 @@ class Reply:
             TypeError, ValueError: *value* is not JSON.
         """
         return cls(text=json.dumps(value, allow_nan=False), mocked=mocked)
+
+    @classmethod
+    def ends(cls, kind: str, message: str) -> Self:
+        """Return an answer that ends the asking run."""
+        return cls(ending=RunFailure(type=kind, message=message))
 
     @classmethod
     def of_fetched(cls, fetched: "Fetched") -> Self:
@@ -330,7 +344,7 @@ class Reply:
     def wire(self) -> dict[str, Any]:
         """Return it as the guest reads it."""
         if self.ending is not None:
-            return {"error": dict(zip(("type", "message"), self.ending, strict=True))}
+            return {"error": {"type": self.ending.type, "message": self.ending.message}}
         wire: dict[str, Any] = {
             "status_code": self.status_code,
             "reason": self.reason,

@@ -20,17 +20,15 @@ from gcp_adk_store.ces.host.session_runs import LateRuns, Opened, SessionRuns, W
 from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKeyLike
 from gcp_adk_store.ces.host.toolbox import (
     Invocation,
-    Ran,
     RunOptions,
     Toolbox,
     ToolCall,
     failure_of,
-    python_request,
-    timeout_of,
+    run_python,
 )
 from gcp_adk_store.ces.http.fetching import HttpAccess
 from gcp_adk_store.ces.http.policy import HttpPolicy
-from gcp_adk_store.ces.sandbox.interface import Sandbox, SandboxError, SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.interface import Sandbox, SandboxRunError
 from gcp_adk_store.ces.tools.declarations import (
     CodeFile,
     Execution,
@@ -179,7 +177,11 @@ class PythonRuntime:
         tool = PythonTool(name=name, code=code, execution=execution, timeout_s=timeout_s)
         given = to_object(args, "args")
         invocation = Invocation.of(f"run_tool {name}", key, self._settings, options)
-        return await self._run_tool(tool, invocation, self._python_work(tool, given, invocation))
+
+        async def work(opened: Opened) -> Answer:
+            return await run_python(tool, _call(name, given, invocation, opened), self._engine.run)
+
+        return await self._run_tool(name, execution, invocation, work)
 
     async def call_tool(
         self,
@@ -203,26 +205,16 @@ class PythonRuntime:
             raise InvalidInputError(f"unknown tool {name[:100]!r}; known: {known}")
         given = to_object(args, "args")
         invocation = Invocation.of(f"call_tool {name}", key, self._settings, options)
-        tool = callee if isinstance(callee, PythonTool) else PythonTool(name=name, code="")
-        real = self._python_work(tool, given, invocation) if callee is tool else None
 
-        async def work(opened: Opened) -> Ran:
-            call = ToolCall(
-                name=name,
-                args=given,
-                state=opened.state,
-                by_code=False,
-                situation=opened.situation,
-                function_call_id=invocation.function_call_id,
-            )
-            if real is None:
-                return _of_reply(await self._toolbox.reply(call, self._engine.run), opened)
+        async def work(opened: Opened) -> Answer:
+            call = _call(name, given, invocation, opened)
             stand_in = await self._toolbox.stand_in(call, self._engine.run)
-            if stand_in is None:
-                return await real(opened)
-            return _of_reply(stand_in, opened)
+            if stand_in is None and isinstance(callee, PythonTool):
+                return await run_python(callee, call, self._engine.run)
+            return _of_reply(stand_in or await self._toolbox.of_tool(call, self._engine.run), opened)
 
-        return await self._run_tool(tool, invocation, work)
+        execution = callee.execution if isinstance(callee, PythonTool) else "SYNCHRONOUS"
+        return await self._run_tool(name, execution, invocation, work)
 
     async def run_callback(
         self,
@@ -266,7 +258,7 @@ class PythonRuntime:
         request = callback_request(kind, code, subjects)
         invocation = Invocation.of(f"run_callback {request['callback']}", key, self._settings, options)
 
-        async def work(opened: Opened) -> Ran:
+        async def work(opened: Opened) -> Answer:
             about = opened.situation.context_with(opened.state, function_call_id=invocation.function_call_id)
             return await self._engine.run({**request, "context": about}, opened.situation)
 
@@ -293,41 +285,24 @@ class PythonRuntime:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _python_work(self, tool: PythonTool, args: Mapping[str, Any], invocation: Invocation) -> Work:
-        async def work(opened: Opened) -> Ran:
-            about = opened.situation.context_with(opened.state, function_call_id=invocation.function_call_id)
-            request = python_request(tool, args, about)
-            return await self._engine.run(request, opened.situation, timeout_s=timeout_of(tool))
-
-        return work
-
-    async def _run_tool(self, tool: PythonTool, invocation: Invocation, work: Work) -> ToolRun:
-        if tool.execution == "SYNCHRONOUS":
+    async def _run_tool(self, name: str, execution: Execution, invocation: Invocation, work: Work) -> ToolRun:
+        if execution == "SYNCHRONOUS":
             return _tool_run(invocation, *await self._sessions.run(invocation, work))
         opened = await self._sessions.open(invocation)
-        late = self._late.begin(tool.name, invocation, self._finish(tool.name, invocation, opened, work))
+        late = self._late.begin(name, invocation, self._finish(name, invocation, opened, work))
         return ToolRun(
-            error=None,
             variables=opened.state,
-            stdout="",
-            warnings=(),
-            calls=(),
-            actions=None,
-            event_id=None,
             invocation_id=invocation.invocation_id,
-            duration_s=0.0,
             response=PENDING,
             function_call_id=invocation.function_call_id,
             late=late,
         )
 
     async def _finish(self, name: str, invocation: Invocation, opened: Opened, work: Work) -> ToolRun:
-        async def with_response(opened: Opened) -> Ran:
+        async def with_response(opened: Opened) -> Answer:
             try:
                 return await work(opened)
-            except SandboxUnavailableError:
-                raise
-            except SandboxError as exc:  # the model waits for a response
+            except SandboxRunError as exc:  # the model waits for a response
                 return _failed(failure_of(exc), opened, stdout=exc.output)
             except (InvalidInputError, OverloadedError) as exc:  # too large; or no sandbox was free
                 return _failed(failure_of(exc), opened)
@@ -337,14 +312,25 @@ class PythonRuntime:
         )
 
 
+def _call(name: str, args: dict[str, Any], invocation: Invocation, opened: Opened) -> ToolCall:
+    """Return the call of a tool that *invocation* is, which is a model's."""
+    return ToolCall(
+        name=name,
+        args=args,
+        state=opened.state,
+        by_code=False,
+        situation=opened.situation,
+        function_call_id=invocation.function_call_id,
+    )
+
+
 def _tool_run(invocation: Invocation, answer: Answer, fields: dict[str, Any]) -> ToolRun:
     return ToolRun(**fields, response=answer.response, function_call_id=invocation.function_call_id)
 
 
-def _failed(error: RunFailure, opened: Opened, *, stdout: str = "") -> Ran:
+def _failed(error: RunFailure, opened: Opened, *, stdout: str = "") -> Answer:
     """Return what became of a tool that failed from outside."""
-    answer = Answer(state=opened.state).failed(error, before=opened.state)
-    return Ran(answer=answer, stdout=stdout)
+    return Answer(state=opened.state, stdout=stdout).failed(error, before=opened.state)
 
 
 def _for_model(reply: Reply) -> dict[str, Any]:
@@ -356,12 +342,15 @@ def _for_model(reply: Reply) -> dict[str, Any]:
         return {"result": sendable(reply.text)}
 
 
-def _of_reply(reply: Reply, opened: Opened) -> Ran:
+def _of_reply(reply: Reply, opened: Opened) -> Answer:
     if reply.ending is not None:
-        kind, message = reply.ending
-        return _failed(RunFailure(type=kind, message=message, traceback=""), opened)
-    delta = reply.delta or Delta(changed={}, removed=[])
-    answer = Answer(
-        state=delta.applied_to(opened.state), delta=delta, response=_for_model(reply), error=reply.error
+        return _failed(reply.ending, opened)
+    delta = reply.delta or Delta()
+    return Answer(
+        state=delta.applied_to(opened.state),
+        delta=delta,
+        response=_for_model(reply),
+        error=reply.error,
+        stdout=reply.stdout,
+        warnings=reply.said,
     )
-    return Ran(answer=answer, stdout=reply.stdout, warnings=reply.said)

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from google.adk.artifacts import BaseArtifactService
@@ -27,7 +27,7 @@ from gcp_adk_store.ces.host.session_context import (
     variables_of,
 )
 from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey
-from gcp_adk_store.ces.host.toolbox import Invocation, Ran, Situation, failure_of
+from gcp_adk_store.ces.host.toolbox import Invocation, Situation, failure_of
 from gcp_adk_store.ces.sandbox.interface import SandboxError
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionConflictError, SessionMissingError
 from gcp_adk_store.kernel.concurrency import Limiter
@@ -122,7 +122,7 @@ class Opened:
     warnings: list[str]
 
 
-Work: TypeAlias = Callable[[Opened], Awaitable[Ran]]
+Work: TypeAlias = Callable[[Opened], Awaitable[Answer]]
 
 
 Done: TypeAlias = tuple[Answer, dict[str, Any]]
@@ -154,13 +154,13 @@ class SessionRuns:
                 try:
                     ran = await work(opened)
                 except SandboxError as exc:
-                    self._note(invocation, Ran(answer=Answer(state={}), stdout=exc.output), failure=exc)
+                    self._note(invocation, Answer(state={}, stdout=exc.output), failure=exc)
                     raise
                 event_id = None
                 try:
                     event_id = await self._append(opened.session, ran, invocation)
                 except InvalidInputError as exc:  # the code chose what cannot be stored, not its caller
-                    ran = self._refused(ran, exc, opened)
+                    ran = ran.failed(failure_of(exc), before=opened.state)
                 except StaleSessionError:
                     if not left:
                         raise
@@ -256,9 +256,9 @@ class SessionRuns:
                         raise
                     left -= 1
                 except InvalidInputError as exc:
-                    if ran.answer.error is not None:
+                    if ran.error is not None:
                         raise
-                    ran = self._refused(ran, exc, opened)
+                    ran = ran.failed(failure_of(exc), before=opened.state)
                 else:
                     break
         return self._done(invocation, opened, ran, invocation.event_id, started)
@@ -266,7 +266,7 @@ class SessionRuns:
     def _note(
         self,
         invocation: Invocation,
-        ran: Ran,
+        ran: Answer,
         warnings: Sequence[str] = (),
         *,
         failure: SandboxError | None = None,
@@ -281,15 +281,11 @@ class SessionRuns:
             late=late,
         )
         ended = "" if failure is None else f"{type(failure).__name__}: {failure}"
-        logs = [*logs_of_run(log, ran.answer.error, ran.calls, failure=ended)]
+        logs = [*logs_of_run(log, ran.error, ran.calls, failure=ended)]
         if self.note_run is not None:
             for each in logs:
                 self.note_run(invocation.key, each)
         return logs
-
-    def _refused(self, ran: Ran, why: InvalidInputError, opened: Opened) -> Ran:
-        """Return *ran* as a failure: what it changed cannot be stored."""
-        return replace(ran, answer=ran.answer.failed(failure_of(why), before=opened.state))
 
     async def _load(self, invocation: Invocation, recent_events: int | None) -> Session:
         key = invocation.key
@@ -303,19 +299,17 @@ class SessionRuns:
             )
         return session
 
-    async def _append(self, session: Session, ran: Ran, invocation: Invocation) -> str | None:
+    async def _append(self, session: Session, ran: Answer, invocation: Invocation) -> str | None:
         event = self._event(session, ran, invocation)
         if not event.actions.state_delta:
             return None
         await self.sessions.append_event(session, event)
         return invocation.event_id
 
-    def _event(self, session: Session, ran: Ran, invocation: Invocation) -> Event:
+    def _event(self, session: Session, ran: Answer, invocation: Invocation) -> Event:
         delta = {}
-        if ran.answer.error is None:
-            delta = state_delta(
-                ran.answer.delta.changed, ran.answer.delta.removed, session.state, self.settings
-            )
+        if ran.error is None:
+            delta = state_delta(ran.delta.changed, ran.delta.removed, session.state, self.settings)
         gone = set(fleeting([*delta]))
         return Event(
             id=invocation.event_id,
@@ -327,32 +321,32 @@ class SessionRuns:
         )
 
     def _done(
-        self, invocation: Invocation, opened: Opened, ran: Ran, event_id: str | None, started: float
+        self, invocation: Invocation, opened: Opened, ran: Answer, event_id: str | None, started: float
     ) -> Done:
         duration_s = time.monotonic() - started
         logger.info(
             "%s on %s: %s in %.0f ms, %d variables changed, %d removed, %d calls, %d characters printed",
             invocation.what,
             invocation.key,
-            "failed" if ran.answer.error else "done",
+            "failed" if ran.error else "done",
             duration_s * 1000,
-            len(ran.answer.delta.changed),
-            len(ran.answer.delta.removed),
+            len(ran.delta.changed),
+            len(ran.delta.removed),
             len(ran.calls),
             len(ran.stdout),
         )
         lasting = "lasts only for this run, because ADK does not store it"
-        return ran.answer, {
-            "error": ran.answer.error,
-            "variables": ran.answer.state,
+        return ran, {
+            "error": ran.error,
+            "variables": ran.state,
             "stdout": ran.stdout,
             "warnings": (
                 *opened.warnings,
                 *ran.warnings,
-                *(f"the variable {name!r} {lasting}" for name in fleeting([*ran.answer.delta.changed])),
+                *(f"the variable {name!r} {lasting}" for name in fleeting([*ran.delta.changed])),
             ),
             "calls": tuple(ran.calls),
-            "actions": ran.answer.actions,
+            "actions": ran.actions,
             "event_id": event_id,
             "invocation_id": invocation.invocation_id,
             "duration_s": duration_s,
@@ -368,8 +362,8 @@ def _require_new(session: Session, invocation: Invocation) -> None:
         )
 
 
-def _response(ran: Ran, invocation: Invocation, name: str) -> types.Content:
+def _response(ran: Answer, invocation: Invocation, name: str) -> types.Content:
     response = types.FunctionResponse(
-        id=invocation.function_call_id, name=name, response=dict(ran.answer.response or {})
+        id=invocation.function_call_id, name=name, response=dict(ran.response or {})
     )
     return types.Content(role=_USER, parts=[types.Part(function_response=response)])

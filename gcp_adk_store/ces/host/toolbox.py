@@ -1,17 +1,17 @@
 """Answer calls of tools: by mocks and fakes first, then by the tool; hold the options of a run."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypeAlias, TypedDict
 
 from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
 
-from gcp_adk_store.ces.host.results import Answer, Call, Reply, RunFailure
+from gcp_adk_store.ces.host.results import Answer, Reply, RunFailure
 from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey, SessionKeyLike
 from gcp_adk_store.ces.http.fetching import HttpAccess
-from gcp_adk_store.ces.sandbox.interface import SandboxError, SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.interface import SandboxRunError
 from gcp_adk_store.ces.tools.declarations import (
     Callee,
     CodeFile,
@@ -74,17 +74,7 @@ class ToolCall:
         return self.situation.context_with(self.state, function_call_id=self.function_call_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
-    """What became of a request."""
-
-    answer: Answer
-    calls: Sequence[Call] = ()
-    warnings: Sequence[str] = ()
-    stdout: str = ""
-
-
-RunRequest: TypeAlias = Callable[..., Awaitable[Ran]]
+RunRequest: TypeAlias = Callable[..., Awaitable[Answer]]
 """Runs a request within the run that asks for it: gets both, and perhaps ``timeout_s``."""
 
 
@@ -113,7 +103,7 @@ class Toolbox:
             SandboxUnavailableError: the sandbox cannot run here.
             TypeError, ValueError: the answer of a mock is not JSON. Any exception of the function of a mock.
         """
-        return await self.stand_in(call, run) or await self._of_tool(call, run)
+        return await self.stand_in(call, run) or await self.of_tool(call, run)
 
     async def stand_in(self, call: ToolCall, run: RunRequest) -> Reply | None:
         """Return the answer of a mock or a fake to *call*, or None; raises as :meth:`reply`."""
@@ -123,7 +113,7 @@ class Toolbox:
             if (mocked := mocks.find(call.name, call.args)) is not None:
                 return Reply.of_json(mocked.response, mocked=True)
             if mocks.unmatched == "FAIL" and call.by_code:
-                return Reply(ending=("UnmatchedToolCallError", f"no mock fits this call of {call.name}"))
+                return Reply.ends("UnmatchedToolCallError", f"no mock fits this call of {call.name}")
         callee = self.callees.get(call.name)
         fake = None if callee is None else callee.fake
         function = None if fake is None else fake.function_for(call.name)
@@ -144,19 +134,20 @@ class Toolbox:
             "context": call.context(),
         }
         ran = await run(request, call.situation)
-        if ran.answer.error is not None:
-            return Reply(ending=("FakeToolError", f"{fakes.filename}: {ran.answer.error}"))
-        if ran.answer.overridden_by is None:
+        if ran.error is not None:
+            return Reply.ends("FakeToolError", f"{fakes.filename}: {ran.error}")
+        if ran.overridden_by is None:
             return None
         return Reply(
-            text=Reply.of_json(ran.answer.result).text,
-            delta=ran.answer.delta,
+            text=Reply.of_json(ran.result).text,
+            delta=ran.delta,
             mocked=True,
             stdout=ran.stdout,
             said=ran.warnings,
         )
 
-    async def _of_tool(self, call: ToolCall, run: RunRequest) -> Reply:
+    async def of_tool(self, call: ToolCall, run: RunRequest) -> Reply:
+        """Return the answer of the tool itself to *call*; raises as :meth:`reply`."""
         match self.callees.get(call.name):
             case PythonTool() as tool:
                 return await _of_python(tool, call, run)
@@ -167,7 +158,7 @@ class Toolbox:
                 reply = Reply.of_json(await answer if inspect.isawaitable(answer) else answer, mocked=True)
                 return replace(reply, status_code=tool.status_code, reason=tool.reason)
             case None:
-                return Reply(ending=("UnknownToolError", f"unknown tool {call.name[:100]!r}"))
+                return Reply.ends("UnknownToolError", f"unknown tool {call.name[:100]!r}")
 
     async def _of_operation(self, tool: OperationTool, call: ToolCall) -> Reply:
         try:
@@ -175,38 +166,30 @@ class Toolbox:
             outgoing = tool.request(call.args, session)
         except ArgumentsError as exc:
             status = _UNAUTHORIZED if isinstance(exc, CredentialMissingError) else _BAD_REQUEST
-            error = RunFailure(type=type(exc).__name__, message=str(exc), traceback="")
-            return Reply(status_code=status, reason=str(exc), error=error)
+            return Reply(status_code=status, reason=str(exc), error=failure_of(exc))
         return Reply.of_fetched(await self._http.fetch(outgoing, asker=call.situation.asker))
 
 
-def timeout_of(tool: PythonTool) -> float:
-    """Return the seconds of a run of *tool*, as on the platform, and no more than a host waits for."""
+async def run_python(tool: PythonTool, call: ToolCall, run: RunRequest) -> Answer:
+    """Run the code of *tool* for *call*, as long as on the platform, and no longer than a host waits."""
     usual = _ASYNCHRONOUS_S if tool.execution == "ASYNCHRONOUS" else _SYNCHRONOUS_S
-    return min(tool.timeout_s or usual, _LONGEST_S)
-
-
-def python_request(tool: PythonTool, args: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request that calls *tool*."""
     code = CodeFile.of(tool.code).wire(function=tool.name, filename=f"{tool.name}.py")
-    return {"kind": "tool", "code": [code], "args": dict(args), "context": context}
+    request = {"kind": "tool", "code": [code], "args": call.args, "context": call.context()}
+    return await run(request, call.situation, timeout_s=min(tool.timeout_s or usual, _LONGEST_S))
 
 
 async def _of_python(tool: PythonTool, call: ToolCall, run: RunRequest) -> Reply:
     try:
-        request = python_request(tool, call.args, call.context())
-        ran = await run(request, call.situation, timeout_s=timeout_of(tool))
-    except SandboxUnavailableError:
-        raise
-    except SandboxError as exc:
+        ran = await run_python(tool, call, run)
+    except SandboxRunError as exc:
         return Reply.failed(_FAILED, failure_of(exc), stdout=exc.output)
     except (InvalidInputError, OverloadedError) as exc:  # too large for a sandbox; or no sandbox was free
         return Reply.failed(_FAILED, failure_of(exc))
-    if ran.answer.error is not None:
-        return Reply.failed(_FAILED, ran.answer.error, stdout=ran.stdout)
+    if ran.error is not None:
+        return Reply.failed(_FAILED, ran.error, stdout=ran.stdout)
     return Reply(
-        text=Reply.of_json(ran.answer.response).text,
-        delta=ran.answer.delta,
+        text=Reply.of_json(ran.response).text,
+        delta=ran.delta,
         stdout=ran.stdout,
         said=ran.warnings,
     )
@@ -214,7 +197,7 @@ async def _of_python(tool: PythonTool, call: ToolCall, run: RunRequest) -> Reply
 
 def failure_of(error: Exception) -> RunFailure:
     """Return what ended a run from outside as its failure."""
-    return RunFailure(type=type(error).__name__, message=str(error), traceback="")
+    return RunFailure(type=type(error).__name__, message=str(error))
 
 
 _USER: Final = "user"
