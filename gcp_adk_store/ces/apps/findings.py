@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal, Self
 
 from gcp_adk_store.ces.guest.contract import IMPORTABLE
@@ -52,13 +53,12 @@ _KNOWN: Final = (
 _WRITE_GLOBALS: Final = frozenset({"exec", "globals", "vars", "setattr"})
 
 
-def undefined(tree: ast.Module) -> list[ast.Name]:
-    """Return the first use of each name that neither *tree* nor the platform defines.
+def undefined(nodes: list[ast.AST]) -> list[ast.Name]:
+    """Return the first use of each name that neither the code of *nodes* nor the platform defines.
 
     Empty if the code may define names in other ways (``from x import *``, ``globals()``), or catches
     NameError: each finding must be certain.
     """
-    nodes = list(ast.walk(tree))
     if any(map(_may_define_any, nodes)):
         return []
     known = _KNOWN | set(bound_names(nodes))
@@ -177,9 +177,13 @@ _ALLOWS: Final = re.compile(r"#\s*noqa:\s*(?:CES\d{3}[\s,]*)+")
 _CODE: Final = re.compile(r"CES\d{3}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+METHODS: Final = frozenset({"get", "post", "put", "patch", "delete", "head", "options", "request"})
+"""Of ``ces_requests``."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Parsed:
-    """A file of user code."""
+    """A file of user code, and what its names are."""
 
     path: str
     """As findings name it."""
@@ -207,6 +211,68 @@ class Parsed:
     def functions(self) -> list[Function]:
         """Those of the module, in order."""
         return [node for node in self.tree.body if isinstance(node, Function)]
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All of the file."""
+        return [*ast.walk(self.tree)]
+
+    @cached_property
+    def parents(self) -> dict[ast.AST, ast.AST]:
+        """What each node stands in."""
+        return {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
+
+    @cached_property
+    def stored(self) -> set[str]:
+        """Names that the code binds; parameters apart, and what it imports from the runtime."""
+        others = (node for node in self.nodes if not isinstance(node, ast.arg))
+        return set(bound_names(others, of_runtime=False))
+
+    @cached_property
+    def parameters(self) -> set[str]:
+        """Names of parameters, those of helpers too."""
+        return {node.arg for node in self.nodes if isinstance(node, ast.arg)}
+
+    @cached_property
+    def answers(self) -> set[str]:
+        """Names that are bound to nothing but answers of tools and servers."""
+        found: set[str] = set()
+        others: set[str] = set(self.parameters)
+        for node in self.nodes:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if self.is_answer(value):
+                    found.add(name)
+                case ast.Name(id=name, ctx=ast.Store()):
+                    parent = self.parents[node]
+                    if not (isinstance(parent, ast.Assign) and self.is_answer(parent.value)):
+                        others.add(name)
+        return found - others
+
+    @cached_property
+    def asked_for(self) -> set[str]:
+        """Attributes that the code asks for before it reads them, by ``hasattr``."""
+        found: set[str] = set()
+        for node in self.nodes:
+            match node:
+                case ast.Call(func=ast.Name(id="hasattr"), args=[_, ast.Constant(value=str() as name)]):
+                    found.add(name)
+        return found
+
+    def is_global(self, name: str) -> bool:
+        """Whether *name* is the runtime's; code that binds it itself hides it."""
+        return name not in self.stored and name not in self.parameters
+
+    def is_answer(self, node: ast.AST) -> bool:
+        """Whether *node* is a call that returns an ExternalResponse."""
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="tools"))):
+                return self.is_global("tools")
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="ces_requests" | "requests" as owner), attr=method)
+            ):
+                return self.is_global(owner) and method in METHODS
+            case _:
+                return False
 
     def found(
         self, code: str, says: str, fix: str, node: ast.AST | None = None, *, certain: bool = True

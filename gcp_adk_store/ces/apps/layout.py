@@ -99,6 +99,11 @@ class AgentApp:
         orphans = [agent for agent in self.agents if not agent.names & children]
         return orphans[0] if len(orphans) == 1 else None
 
+    @property
+    def own_model(self) -> str:
+        """The name of the model that the root agent has, or the app; empty where they name none."""
+        return (self.root.model if self.root else "") or self.model
+
     def agent(self, name: str) -> AgentSpec | None:
         """Return the agent of that display name, folder or resource name, or None."""
         wanted = last_of(name)

@@ -152,8 +152,8 @@ def _is_optional(argument: ast.arg) -> bool:
 
 def _check_measured(parsed: Parsed) -> Iterator[Finding]:
     """Yield documented names that were missing among the globals of a tool."""
-    doubtful = set(NOT_MEASURED.difference(bound_names(ast.walk(parsed.tree))))
-    for node in ast.walk(parsed.tree):
+    doubtful = set(NOT_MEASURED.difference(bound_names(parsed.nodes)))
+    for node in parsed.nodes:
         if isinstance(node, ast.Name) and node.id in doubtful:
             doubtful.remove(node.id)
             says = f"{node.id} is documented, and was missing among the globals of a tool on the platform"
@@ -209,7 +209,7 @@ def _check_code(parsed: Parsed, more: frozenset[str] = frozenset()) -> Iterator[
         says = f"{name} is not imported: the platform may say that the name is not defined"
         fix = f"write: from typing import {name}"
         yield finding("CES302", says, fix, path=parsed.path, line=line)
-    for node in undefined(parsed.tree):
+    for node in undefined(parsed.nodes):
         if node.id in more:
             continue
         if node.id == "logger":
@@ -238,8 +238,8 @@ def _check_annotations(parsed: Parsed, code: str, consequence: str) -> Iterator[
 
 
 def _check_imports(parsed: Parsed) -> Iterator[Finding]:
-    tried = set(_tried(parsed.tree))
-    for node in ast.walk(parsed.tree):
+    tried = set(_tried(parsed))
+    for node in parsed.nodes:
         if node in tried:
             continue
         missing: list[str | None] = []
@@ -260,9 +260,9 @@ def _check_imports(parsed: Parsed) -> Iterator[Finding]:
             yield parsed.found("CES301", f"the platform has no module {name}", fix, node)
 
 
-def _tried(tree: ast.Module) -> Iterator[ast.AST]:
+def _tried(parsed: Parsed) -> Iterator[ast.AST]:
     """Yield what is in a ``try`` that catches a missing module."""
-    for node in ast.walk(tree):
+    for node in parsed.nodes:
         if isinstance(node, ast.Try) and any(map(_catches_imports, node.handlers)):
             for statement in node.body:
                 yield from ast.walk(statement)

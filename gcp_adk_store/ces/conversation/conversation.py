@@ -93,7 +93,7 @@ class AppAgent(BaseAgent):
                 f"first is {first.path}:{first.line}: {first.says}. Correct them, or pass allow_problems=True"
             )
         active_agent((), app)
-        named = model or (app.root.model if app.root else "") or app.model
+        named = model or app.own_model
         if not named:
             raise InvalidInputError("the app names no model; give one")
         super().__init__(name=_identifier(app), description=app.name)

@@ -166,10 +166,14 @@ class HttpAccess:
         self, request: httpx.Request, outgoing: Outgoing, said: list[str], asker: str
     ) -> Fetched:
         # The transport alone: a client of httpx logs every URL, reads what redirects say and keeps cookies.
-        transport = _CheckedTransport(self._policy, self._policy.ssl_context or _trusted(), asker)
-        try:
+        # No connection is kept: one to one name of an address must not serve another one.
+        async with httpx.AsyncHTTPTransport(
+            verify=self._policy.ssl_context or _trusted(),
+            trust_env=False,
+            limits=httpx.Limits(max_keepalive_connections=0),
+        ) as transport:
             for _ in range(self._policy.max_redirects + 1):
-                response = await transport.handle_async_request(request)
+                response = await self._sent(request, transport, asker)
                 try:
                     following = _redirected(request, response)
                     if following is None:
@@ -183,36 +187,13 @@ class HttpAccess:
                 finally:
                     await response.aclose()
                 request = following
-        finally:
-            await transport.aclose()
         raise RefusedError(f"more than the {self._policy.max_redirects} of HttpPolicy.max_redirects")
 
-    async def _read(self, response: httpx.Response, said: list[str]) -> Fetched:
-        body = _Body(self._policy.max_response_bytes, response.headers.get("content-encoding", ""))
-        async for piece in response.aiter_raw():
-            body.add(piece)
-        failed = response.status_code >= _FIRST_ERROR
-        return Fetched(
-            status_code=response.status_code,
-            reason=response.reason_phrase if failed else "",
-            text=_decoded(body.whole(), response.charset_encoding),
-            said=tuple(said),
-        )
-
-
-class _CheckedTransport(httpx.AsyncBaseTransport):
-    """Connects to the addresses that the policy found, under the name that was asked for."""
-
-    def __init__(self, policy: HttpPolicy, context: ssl.SSLContext, asker: str) -> None:
-        self._policy = policy
-        self._asker = asker
-        # Not kept: a connection to one name of an address must not serve another one.
-        self._inner = httpx.AsyncHTTPTransport(
-            verify=context, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
-        )
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        addresses = await self._policy.addresses(request.url, self._asker)
+    async def _sent(
+        self, request: httpx.Request, transport: httpx.AsyncHTTPTransport, asker: str
+    ) -> httpx.Response:
+        """Send *request* to an address that the policy found, under the name that was asked for."""
+        addresses = await self._policy.addresses(request.url, asker)
         name = request.url.raw_host.decode("ascii").removesuffix(".")
         timeout = dict.fromkeys(("read", "write", "pool"), self._policy.timeout_s)
         timeout["connect"] = self._policy.timeout_s / len(addresses)
@@ -226,13 +207,22 @@ class _CheckedTransport(httpx.AsyncBaseTransport):
                 extensions={"sni_hostname": name, "timeout": timeout},
             )
             try:
-                return await self._inner.handle_async_request(pinned)
+                return await transport.handle_async_request(pinned)
             except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
                 failure = exc
         raise failure or httpx.ConnectError("the host has no address")
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
+    async def _read(self, response: httpx.Response, said: list[str]) -> Fetched:
+        body = _Body(self._policy.max_response_bytes, response.headers.get("content-encoding", ""))
+        async for piece in response.aiter_raw():
+            body.add(piece)
+        failed = response.status_code >= _FIRST_ERROR
+        return Fetched(
+            status_code=response.status_code,
+            reason=response.reason_phrase if failed else "",
+            text=_decoded(body.whole(), response.charset_encoding),
+            said=tuple(said),
+        )
 
 
 class _Body:
@@ -404,12 +394,10 @@ def _require_few(what: str, number: int, characters: int, most: int) -> None:
 
 
 def _decoded(body: bytes, charset: str | None) -> str:
-    name = "utf-8"
-    if charset:
-        try:
-            name = codecs.lookup(charset).name
-        except (LookupError, ValueError):
-            name = "utf-8"
+    try:
+        name = codecs.lookup(charset or "utf-8").name
+    except (LookupError, ValueError):
+        name = "utf-8"
     if name not in _CHARSETS and not name.startswith(("iso8859-", "cp125")):
         name = "utf-8"  # some codecs of Python are not of text, and may decompress
     return body.decode(name, errors="replace")

@@ -101,34 +101,32 @@ _THREADS: Final = 64
 _THREADS_OF_ONE: Final = 4
 
 
-class _LookUps:
-    """Threads that look names up; each user may use a few at a time.
-
-    The event loop's own threads do not: slow names would delay all work of this process. A lookup goes on
-    until the resolver of the system ends, also after a timeout, and keeps its permit until then.
-    """
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="gcp-adk-store-names")
-        self._limiter = Limiter(at_once=_THREADS_OF_ONE)
-
-    async def look_up(self, host: str, port: int, asker: str) -> list[str]:
-        """Return the addresses of *host*; *asker* is the user who waits for them."""
-        permit = await self._limiter.acquire(asker)
-        try:
-            work = self._threads.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-        except BaseException:
-            self._limiter.release(permit)
-            raise
-        work.add_done_callback(lambda _: self._limiter.release(permit))
-        found = await asyncio.wrap_future(work)
-        return list(dict.fromkeys(str(address[0]) for *_, address in found))
-
-
 @cache
-def _look_ups(_process: int) -> _LookUps:
-    """Return the look-ups of this process; a fork has no thread of its parent's."""
-    return _LookUps()
+def _look_ups(_process: int) -> tuple[ThreadPoolExecutor, Limiter]:
+    """Return the threads that look names up, and the permits of each user; a fork has none of its parent's.
+
+    The event loop's own threads do not: slow names would delay all work of this process.
+    """
+    threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="gcp-adk-store-names")
+    return threads, Limiter(at_once=_THREADS_OF_ONE)
+
+
+async def look_up(host: str, port: int, asker: str) -> list[str]:
+    """Return the addresses of *host*; *asker* is the user who waits for them.
+
+    A lookup goes on until the resolver of the system ends, also after a timeout, and keeps its permit until
+    then.
+    """
+    threads, limiter = _look_ups(os.getpid())
+    permit = await limiter.acquire(asker)
+    try:
+        work = threads.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    except BaseException:
+        limiter.release(permit)
+        raise
+    work.add_done_callback(lambda _: limiter.release(permit))
+    found = await asyncio.wrap_future(work)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 class RefusedError(Exception):
@@ -247,7 +245,8 @@ class HttpPolicy:
             raise RefusedError(f"{_port(url)} is not a port")
         try:
             async with asyncio.timeout(self.look_up_timeout_s) as clock:
-                found = await self._look_up(_host(url), _port(url), asker)
+                place = _host(url), _port(url)
+                found = await (self.resolver(*place) if self.resolver else look_up(*place, asker))
         except TimeoutError as exc:
             if not clock.expired():
                 raise
@@ -257,11 +256,6 @@ class HttpPolicy:
         if not found:
             raise RefusedError(f"{_host(url)} has no address")
         return [self._checked(text, _host(url)) for text in found]
-
-    async def _look_up(self, host: str, port: int, asker: str) -> Sequence[str]:
-        if self.resolver is not None:
-            return await self.resolver(host, port)
-        return await _look_ups(os.getpid()).look_up(host, port, asker)
 
     def _checked(self, text: str, host: str) -> str:
         address = read_address(text)

@@ -20,7 +20,7 @@ from gcp_adk_store.settings import MEMORY
 if TYPE_CHECKING:
     from google.adk.models.base_llm import BaseLlm
 
-    from gcp_adk_store.ces import AgentApp, Conversation, ConversationTurn, SessionKey
+    from gcp_adk_store.ces import Conversation, ConversationTurn, SessionKey
     from gcp_adk_store.store import Store
 
 
@@ -96,18 +96,6 @@ def chosen_model(*, model: str | None, script: Path | None) -> "BaseLlm | str | 
     if model and script:
         raise CannotLookError("give one of --model and --script")
     return model if script is None else ScriptedModel.from_file(script)
-
-
-def own_model(app: "AgentApp") -> str:
-    """Return the name of the model that *app* names.
-
-    Raises:
-        CannotLookError: it names none.
-    """
-    named = (app.root.model if app.root else "") or app.model
-    if not named:
-        raise CannotLookError("the app names no model; give --model")
-    return named
 
 
 _PROMPT: Final = "you: "

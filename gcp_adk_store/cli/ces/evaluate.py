@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gcp_adk_store.cli.ces import options
-from gcp_adk_store.cli.ces.chat import chosen_model, model_options, own_model
+from gcp_adk_store.cli.ces.chat import chosen_model, model_options
 from gcp_adk_store.cli.ces.check import report
 from gcp_adk_store.cli.screen import CannotLookError
 
@@ -159,5 +159,8 @@ def _models(app: "AgentApp", asked: dict[str, Any], *, expected: bool) -> "Calla
     scripts = None if asked["script"] is None else read_script(asked["script"])
     if isinstance(scripts, dict) and not asked["model"]:
         return lambda evaluation: ScriptedModel(scripts.get(evaluation.name, ()))
-    model = as_model(chosen_model(**asked) or own_model(app))
+    chosen = chosen_model(**asked) or app.own_model
+    if not chosen:
+        raise CannotLookError("the app names no model; give --model")
+    model = as_model(chosen)
     return lambda _: model

@@ -192,13 +192,11 @@ def test_look_ups_are_shared_among_users() -> None:
 
 FORK = """
 import asyncio, os
-from gcp_adk_store.ces.http.policy import _look_ups
-def look_up():
-    return _look_ups(os.getpid()).look_up("127.0.0.1", 80, "s1")
-asyncio.run(look_up())
+from gcp_adk_store.ces.http.policy import look_up
+asyncio.run(look_up("127.0.0.1", 80, "s1"))
 child = os.fork()
 if child == 0:
-    print(asyncio.run(asyncio.wait_for(look_up(), 60)), flush=True)
+    print(asyncio.run(asyncio.wait_for(look_up("127.0.0.1", 80, "s1"), 60)), flush=True)
     os._exit(0)
 os.waitpid(child, 0)
 """
