@@ -17,17 +17,41 @@ _LEVELS: Final = 200
 """Of a configuration or a schema. What reads it recurses, and Python ends a recursion of 1,000 calls."""
 
 
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A file of configuration."""
+
+    path: Path
+    """Where it is, or would be."""
+    shown: str
+    """How findings name it."""
+    text: str
+    members: dict[str, Any]
+    """Empty if it is missing, or cannot be read."""
+
+    def found(self, code: str, says: str, fix: str, name: str = "") -> Finding:
+        """Return a finding at the first line that has *name*."""
+        lines = enumerate(self.text.splitlines(), start=1)
+        line = next((number for number, each in lines if name in each), 1)
+        return finding(code, says, fix, path=self.shown, line=line)
+
+
 class Files:
     """The files of a folder, and what could not be read of them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.problems: list[Finding] = []
+        self.configs: dict[Path, Config] = {}
+        """Those that were read, by their paths without the suffix."""
 
-    def config(self, stem: Path) -> dict[str, Any]:
-        """Return the configuration of that name, with any suffix; empty if it is missing."""
-        path = config_file(stem)
-        return self.parsed(path, self.text(path)) if path.is_file() else {}
+    def config(self, stem: Path) -> Config:
+        """Return the configuration of that name, with any suffix, which is read once."""
+        if stem not in self.configs:
+            path = config_file(stem)
+            text = self.text(path) if path.is_file() else "{}"
+            self.configs[stem] = Config(path, self.shown(path), text, self.parsed(path, text))
+        return self.configs[stem]
 
     def text(self, path: Path) -> str:
         """Return the text of *path*; ``{}`` if it cannot be read."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gcp_adk_store.ces.apps.agents import AgentSpec, GuardrailSpec, OtherTool, Toolset, last_of
-from gcp_adk_store.ces.apps.files import ErrorHandling
+from gcp_adk_store.ces.apps.files import Config, ErrorHandling
 from gcp_adk_store.ces.apps.findings import Finding
 from gcp_adk_store.ces.guest.contract import Callback
 from gcp_adk_store.ces.tools.declarations import CodeFile, FakeTools, MockTool, PythonTool, Tool
@@ -82,6 +82,8 @@ class AgentApp:
     """What the app asks for that only the platform does, and what happens here instead."""
     problems: tuple[Finding, ...] = ()
     """What could not be read."""
+    configs: Mapping[Path, Config] = field(default_factory=dict, repr=False)
+    """Files of configuration that were looked for, by their paths without the suffix."""
 
     @property
     def tool_names(self) -> frozenset[str]:

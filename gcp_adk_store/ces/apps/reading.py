@@ -39,7 +39,7 @@ from gcp_adk_store.ces.apps.agents import (
     other_toolset,
     rules_of,
 )
-from gcp_adk_store.ces.apps.findings import finding, unknown
+from gcp_adk_store.ces.apps.findings import unknown
 from gcp_adk_store.ces.apps.layout import AgentApp, CallbackCode, ToolCode
 from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, Callback
 from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
@@ -112,7 +112,7 @@ class _Reading(files.Files):
         root = self.folder
         tools: list[ToolCode] = []
         others: list[OtherTool] = []
-        config, environment = self.config(root / "app"), self.config(root / "environment")
+        config, environment = self.config(root / "app").members, self.config(root / "environment").members
         place = root / "tools" if (root / "tools").is_dir() else root
         for each in files.folders(place):
             self._add_tool(each, tools, others)
@@ -127,7 +127,7 @@ class _Reading(files.Files):
         callbacks = [code for each in files.folders(root / "agents") for code in self._callbacks(each)]
         guardrails = [self._guardrail(each, callbacks) for each in files.folders(root / "guardrails")]
         agents = tuple(self._agent(each) for each in files.folders(root / "agents"))
-        self._require_named(config, agents, guardrails)
+        self._require_named(agents, guardrails)
         with_code = {each.guardrail for each in callbacks}
         self.unlike += [
             f"the guardrail {each.name} has no code, and does not run here"
@@ -176,11 +176,12 @@ class _Reading(files.Files):
             uses_fakes=files.member(config, *_GOLDEN_CALLS) == "FAKE",
             unlike_platform=tuple(dict.fromkeys(self.unlike)),
             problems=tuple(dict.fromkeys(self.problems)),
+            configs={stem: each for stem, each in self.configs.items() if stem != root / "environment"},
         )
 
     def _add_tool(self, folder: Path, tools: list[ToolCode], others: list[OtherTool]) -> None:
-        config = self.config(folder / folder.name)
-        function = config.get("pythonFunction")
+        file = self.config(folder / folder.name)
+        config, function = file.members, file.members.get("pythonFunction")
         code = folder / "python_function" / CODE_FILE
         name = str(config.get("displayName") or folder.name)
         if isinstance(function, dict):
@@ -194,9 +195,8 @@ class _Reading(files.Files):
             return
         execution = config.get("executionType") or _EXECUTIONS[0]
         if execution not in (*_EXECUTIONS, "EXECUTION_TYPE_UNSPECIFIED"):
-            path, fix = files.config_file(folder / folder.name), f"write {' or '.join(_EXECUTIONS)}"
             says = f"executionType {execution!r} of the tool {name}: the platform refuses it"
-            self.problems.append(finding("CES107", says, fix, path=self.shown(path)))
+            self.problems.append(file.found("CES107", says, f"write {' or '.join(_EXECUTIONS)}"))
         if self.is_file(code, f"the code of the tool {name}"):
             tools.append(
                 ToolCode(
@@ -217,8 +217,8 @@ class _Reading(files.Files):
         return self.folder / code if self.is_file(self.folder / code, f"the fake of {name}") else None
 
     def _toolset(self, folder: Path, environment: Mapping[str, Any]) -> Toolset | None:
-        config = self.config(folder / folder.name)
-        name = str(config.get("displayName") or folder.name)
+        file = self.config(folder / folder.name)
+        config, name = file.members, str(file.members.get("displayName") or folder.name)
         for each in (folder.name, name):
             config = merged(config, files.member(environment, "toolsets", each))
         fake = self._fake(config, name)
@@ -238,8 +238,7 @@ class _Reading(files.Files):
             return None if found is None else replace(found, fake=fake)
         path = self.folder / schema
         if "\n" in schema:  # the document itself, not its path
-            path = files.config_file(folder / folder.name)
-            spec = self.parsed(path, schema, document=True)
+            path, spec = file.path, self.parsed(file.path, schema, document=True)
         elif self.is_file(path, f"the schema of the toolset {name}"):
             spec = self.parsed(path, self.text(path))
         else:
@@ -267,50 +266,50 @@ class _Reading(files.Files):
             chosen = [name for use in uses for name in use.operations]
             yield replace(each, listed=names_of(each, chosen, called)) if each.kind else each
 
-    def _require_named(
-        self, config: Mapping[str, Any], agents: tuple[AgentSpec, ...], guardrails: list[GuardrailSpec]
-    ) -> None:
+    def _require_named(self, agents: tuple[AgentSpec, ...], guardrails: list[GuardrailSpec]) -> None:
         """Add guardrails, a root agent, and agents of guardrails, that are named and not in the app."""
-        app = files.config_file(self.folder / "app")
+        app = self.config(self.folder / "app")
         known = {name for agent in agents for name in agent.names}
-        root = str(config.get("rootAgent") or "")
+        root = str(app.members.get("rootAgent") or "")
         if root and last_of(root) not in known:
             self._unknown(app, f"rootAgent {root[:100]!r}", known)
         for guardrail in guardrails:
             if guardrail.transfer_to and guardrail.transfer_to not in known:
-                place = files.config_file(self.folder / "guardrails" / guardrail.folder / guardrail.folder)
+                place = self.config(self.folder / "guardrails" / guardrail.folder / guardrail.folder)
                 self._unknown(place, f"the agent {guardrail.transfer_to[:100]!r}", known)
         known = {name for guardrail in guardrails for name in guardrail.names}
-        of_agents = [(self.folder / "agents" / each.folder / each.folder, each.guardrails) for each in agents]
-        for stem, names in ((self.folder / "app", named(config.get("guardrails"))), *of_agents):
-            for each in names:
+        for config in (
+            app,
+            *(self.config(self.folder / "agents" / each.folder / each.folder) for each in agents),
+        ):
+            for each in named(config.members.get("guardrails")):
                 if last_of(each) not in known:
-                    self._unknown(files.config_file(stem), f"the guardrail {each[:100]!r}", known)
+                    self._unknown(config, f"the guardrail {each[:100]!r}", known)
 
-    def _unknown(self, path: Path, what: str, known: Iterable[str]) -> None:
-        self.problems.append(finding("CES602", *unknown(what, known), path=self.shown(path)))
+    def _unknown(self, config: files.Config, what: str, known: Iterable[str]) -> None:
+        self.problems.append(config.found("CES602", *unknown(what, known)))
 
     def _guardrail(self, folder: Path, callbacks: list[CallbackCode]) -> GuardrailSpec:
-        config, place = self.config(folder / folder.name), files.config_file(folder / folder.name)
-        if not config:
-            self.problem(place, f"the guardrail {folder.name} has no configuration")
-        for kind, code, disabled in code_of(config):
+        config = self.config(folder / folder.name)
+        if not config.members:
+            self.problem(config.path, f"the guardrail {folder.name} has no configuration")
+        for kind, code, disabled in code_of(config.members):
             if kind is None:
-                self.problem(place, "codeCallback has a member that is not known")
+                self.problem(config.path, "codeCallback has a member that is not known")
             elif not isinstance(code, str):
-                self.problem(place, f"{kind} has no pythonCode")
+                self.problem(config.path, f"{kind} has no pythonCode")
             elif self.is_file(self.folder / code, f"the {kind} of the guardrail {folder.name}"):
                 path = self.folder / code
                 callbacks.append(
                     CallbackCode(agent="", callback=kind, path=path, disabled=disabled, guardrail=folder.name)
                 )
-        return guardrail_of(folder.name, config)
+        return guardrail_of(folder.name, config.members)
 
     def _callbacks(self, folder: Path) -> Iterator[CallbackCode]:
         config = self.config(folder / folder.name)
         for callback in AGENT_CALLBACKS:
             first, _, second = callback.partition("_")
-            listed = config.get(f"{first}{second.capitalize()}Callbacks")
+            listed = config.members.get(f"{first}{second.capitalize()}Callbacks")
             if listed is None:
                 listed = [
                     {"pythonCode": str((each / CODE_FILE).relative_to(self.folder))}
@@ -320,8 +319,7 @@ class _Reading(files.Files):
             for number, each in enumerate(listed if isinstance(listed, list) else [listed]):
                 code = each.get("pythonCode") if isinstance(each, dict) else None
                 if not isinstance(code, str):
-                    place = files.config_file(folder / folder.name)
-                    self.problem(place, f"{callback} callback {number} has no pythonCode")
+                    self.problem(config.path, f"{callback} callback {number} has no pythonCode")
                 elif self.is_file(self.folder / code, f"a {callback} callback of the agent {folder.name}"):
                     is_disabled = each.get("disabled") is True
                     streams = callback == "after_model" and each.get("proactiveExecutionEnabled") is True
@@ -339,18 +337,18 @@ class _Reading(files.Files):
 
     def _agent(self, folder: Path) -> AgentSpec:
         config = self.config(folder / folder.name)
-        for number, rule in enumerate(rules_of(config)):
+        for number, rule in enumerate(rules_of(config.members)):
             if rule is None:
                 says = (
                     f"transfer rule {number} is not known: it needs a childAgent, a direction "
                     "(PARENT_TO_CHILD or CHILD_TO_PARENT), and deterministicTransfer or "
                     "disablePlannerTransfer with an expression or pythonCode"
                 )
-                self.problem(files.config_file(folder / folder.name), says)
-        instruction = config.get("instruction")
+                self.problem(config.path, says)
+        instruction = config.members.get("instruction")
         if instruction is None and (folder / "instruction.txt").is_file():
             instruction = str((folder / "instruction.txt").relative_to(self.folder))
-        return agent_of(folder.name, config, self._text_at(folder, instruction))
+        return agent_of(folder.name, config.members, self._text_at(folder, instruction))
 
     def _text_at(self, folder: Path, given: Any) -> str:
         """Return *given*, or the text of the file whose path it is."""

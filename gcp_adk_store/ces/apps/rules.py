@@ -12,8 +12,8 @@ import pydantic
 from pydantic.alias_generators import to_camel
 
 from gcp_adk_store.ces.apps.agents import AgentSpec
-from gcp_adk_store.ces.apps.files import Files, config_file, declared_variables, folders, member
-from gcp_adk_store.ces.apps.findings import METHODS, Finding, Parsed, finding, unknown
+from gcp_adk_store.ces.apps.files import Config, config_file, declared_variables, folders, member
+from gcp_adk_store.ces.apps.findings import METHODS, Finding, Parsed, unknown
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.guest.context import ToolContext
 from gcp_adk_store.ces.guest.host_calls import ExternalResponse
@@ -62,46 +62,25 @@ _FREE: Final = frozenset(
 
 def check_configuration(app: AgentApp) -> Iterator[Finding]:
     """Yield what is wrong with the configuration of *app* that can be read; see ``problems`` for the rest."""
-    read = Files(app.folder)
-    kinds = ("agents", "tools", "toolsets", "guardrails")
-    stems = [each / each.name for kind in kinds for each in folders(app.folder / kind)]
-    stems += [app.folder / "agents" / each.folder / each.folder for each in app.agents]
-    read_configs: dict[Path, tuple[dict[str, Any], _Place]] = {}
-    for stem in dict.fromkeys((app.folder / "app", *stems)):
-        path = config_file(stem)
-        text = read.text(path) if path.is_file() else "{}"
-        config, place = read_configs[stem] = read.parsed(path, text), _Place(app, path, text)
-        yield from _check_keys(config, place)
-        yield from _check_headers(config, place)
-    yield from _check_variables(*read_configs[app.folder / "app"])
+    for config in app.configs.values():
+        yield from _check_keys(config.members, config)
+        yield from _check_headers(config)
+    yield from _check_variables(app.configs[app.folder / "app"])
     parents: dict[str, str] = {}
     for agent in app.agents:
-        config, place = read_configs[app.folder / "agents" / agent.folder / agent.folder]
-        yield from _check_names(agent, place)
+        config = app.configs[app.folder / "agents" / agent.folder / agent.folder]
+        yield from _check_names(agent, app, config)
         for child in filter(None, map(app.agent, agent.children)):
             if parents.setdefault(child.folder, agent.folder) != agent.folder:
                 says = (
                     f"{child.name} is a child of {parents[child.folder]} too: the platform wants one parent"
                 )
-                yield place.found("CES609", says, "take it out of one of them", child.name)
-        yield from _check_mentions(agent, app, _instruction_of(agent, app, config.get("instruction")))
+                yield config.found("CES609", says, "take it out of one of them", child.name)
+        path = _instruction_of(agent, app, config.members.get("instruction"))
+        yield from _check_mentions(agent, app, Config(path, app.shown(path), agent.instruction, {}))
 
 
-class _Place:
-    """A file of configuration, in which the line of a name is looked for."""
-
-    def __init__(self, app: AgentApp, path: Path, text: str) -> None:
-        self.app = app
-        self._path = app.shown(path)
-        self._lines = text.splitlines()
-
-    def found(self, code: str, says: str, fix: str, name: str) -> Finding:
-        """Return a finding at the first line that has *name*."""
-        line = next((number for number, each in enumerate(self._lines, start=1) if name in each), 1)
-        return finding(code, says, fix, path=self._path, line=line)
-
-
-def _check_keys(config: Any, place: _Place) -> Iterator[Finding]:
+def _check_keys(config: Any, place: Config) -> Iterator[Finding]:
     """Yield keys in snake_case, at every depth, that the platform knows in camelCase."""
     if isinstance(config, list):
         for each in config:
@@ -117,18 +96,18 @@ def _check_keys(config: Any, place: _Place) -> Iterator[Finding]:
             yield from _check_keys(below, place)
 
 
-def _check_headers(config: Mapping[str, Any], place: _Place) -> Iterator[Finding]:
+def _check_headers(config: Config) -> Iterator[Finding]:
     """Yield custom headers of an MCP toolset whose values are not variables: the platform takes no others."""
-    headers = member(config, "mcpToolset", "customHeaders")
+    headers = member(config.members, "mcpToolset", "customHeaders")
     for name, value in headers.items() if isinstance(headers, Mapping) else ():
         if not _VARIABLE.fullmatch(str(value)):
             says = f"the value of the custom header {name} is not a variable, and the platform takes no other"
-            yield place.found("CES610", says, "write $context.variables.NAME", str(name))
+            yield config.found("CES610", says, "write $context.variables.NAME", str(name))
 
 
-def _check_variables(config: Mapping[str, Any], place: _Place) -> Iterator[Finding]:
+def _check_variables(config: Config) -> Iterator[Finding]:
     """Yield declared variables whose defaults are of another type than their schemas say."""
-    for name, schema in declared_variables(config):
+    for name, schema in declared_variables(config.members):
         if schema.get("default") is None or "type" not in schema:
             continue
         kind, default = str(schema["type"]).upper(), schema["default"]
@@ -138,35 +117,33 @@ def _check_variables(config: Mapping[str, Any], place: _Place) -> Iterator[Findi
         if not fits:
             found = type(default).__name__
             says = f"the variable {name} is declared as {kind[:40]}, and its default is a {found}"
-            yield place.found("CES607", says, f"write one of {', '.join(_TYPES)}, and such a default", name)
+            yield config.found("CES607", says, f"write one of {', '.join(_TYPES)}, and such a default", name)
 
 
-def _check_names(agent: AgentSpec, place: _Place) -> Iterator[Finding]:
+def _check_names(agent: AgentSpec, app: AgentApp, config: Config) -> Iterator[Finding]:
     """Yield tools, toolsets and children that *agent* names and the app does not have."""
-    app = place.app
     tools = _tool_names(app)
     for name in agent.tools:
         if name not in tools:
-            yield place.found("CES603", *unknown(f"the tool {name!r}", app.tool_names), name)
+            yield config.found("CES603", *unknown(f"the tool {name!r}", app.tool_names), name)
     toolsets = {name: each for each in app.toolsets for name in each.names}
     for use in agent.toolsets:
         toolset = toolsets.get(use.toolset)
         if toolset is None:
-            yield place.found("CES603", *unknown(f"the toolset {use.toolset!r}", toolsets), use.toolset)
+            yield config.found("CES603", *unknown(f"the toolset {use.toolset!r}", toolsets), use.toolset)
             continue
         for each in use.operations:
             if not toolset.kind and f"{toolset.name}_{each}" not in toolset.tool_names:
                 what = f"the operation {each!r} of the toolset {toolset.name}"
-                yield place.found("CES603", *unknown(what, toolset.tool_names), each)
+                yield config.found("CES603", *unknown(what, toolset.tool_names), each)
     for child in dict.fromkeys((*agent.children, *(rule.child for rule in agent.rules))):
         if app.agent(child) is None:
             names = [each.name for each in app.agents]
-            yield place.found("CES604", *unknown(f"the child {child!r}", names), child)
+            yield config.found("CES604", *unknown(f"the child {child!r}", names), child)
 
 
-def _check_mentions(agent: AgentSpec, app: AgentApp, path: Path) -> Iterator[Finding]:
+def _check_mentions(agent: AgentSpec, app: AgentApp, place: Config) -> Iterator[Finding]:
     """Yield what the instruction of *agent* mentions that the app, or the agent, does not have."""
-    place = _Place(app, path, agent.instruction)
     tools = {name.casefold() for name in _tool_names(app)}
     own = {name.casefold() for name in (*agent.tools, *SYSTEM_TOOLS)}
     used = {use.toolset for use in agent.toolsets}
