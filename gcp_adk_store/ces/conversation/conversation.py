@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol
 
 import pydantic
 from google.adk.agents.base_agent import BaseAgent
@@ -29,6 +29,7 @@ from gcp_adk_store.ces.sandbox.interface import Sandbox
 from gcp_adk_store.ces.tools.declarations import MockConfig, Tool
 from gcp_adk_store.ces.tools.openapi import identifier
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
+from gcp_adk_store.kernel.operation import Closing
 
 ENDED: Final = "an agent ended this session; begin another one"
 
@@ -179,7 +180,7 @@ class TakesTurns(Protocol):
         """Yield the events of the run."""
 
 
-class Conversation:
+class Conversation(Closing):
     """Conversations with an app, each a session of a service.
 
     Each message is one turn: ADK's Runner runs :class:`AppAgent` and appends the events as they come. Turns
@@ -318,12 +319,6 @@ class Conversation:
     async def close(self) -> None:
         """Wait for asynchronous tools, and close the sandbox; the session service stays open."""
         await self.agent.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def _session(self, key: SessionKey) -> Session:
         session = await self._sessions.get_session(**key.names)

@@ -1,7 +1,7 @@
 """Run tools and callbacks on sessions."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Self, Unpack
+from typing import Any, Final, Unpack
 
 from google.adk.artifacts import BaseArtifactService
 from google.adk.models.llm_request import LlmRequest
@@ -38,6 +38,7 @@ from gcp_adk_store.ces.tools.declarations import (
     by_name,
 )
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
+from gcp_adk_store.kernel.operation import Closing
 
 
 def callback_request(
@@ -86,7 +87,7 @@ PENDING: Final[Mapping[str, Any]] = {"result": "pending"}
 """What an asynchronous tool answers first."""
 
 
-class PythonRuntime:
+class PythonRuntime(Closing):
     """Runs Python tools and callbacks on the sessions of an ADK session service.
 
     Variables are the session's state. A run that succeeds appends one event with its changes, or no event if
@@ -278,12 +279,6 @@ class PythonRuntime:
         await self._late.ended()
         if self._owns_sandbox:
             await self._sandbox.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def _run_tool(self, name: str, execution: Execution, invocation: Invocation, work: Work) -> ToolRun:
         if execution == "SYNCHRONOUS":

@@ -82,16 +82,12 @@ class LateRuns:
             if loop is here:
                 waits.append(task)
             elif loop.is_running():
-                end = _end(task)
+                end = asyncio.wait([task])
                 try:
                     waits.append(asyncio.wrap_future(asyncio.run_coroutine_threadsafe(end, loop)))
                 except RuntimeError:  # it was closed in this moment, and warned itself
                     end.close()
         await asyncio.gather(*waits, return_exceptions=True)
-
-
-async def _end(task: asyncio.Task[ToolRun]) -> None:
-    await asyncio.wait([task])
 
 
 _USER: Final = "user"

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import httpx
 from pydantic_core import to_json
@@ -132,11 +132,6 @@ class Fetched:
     said: Sequence[str] = field(default_factory=tuple)
     """Warnings for the author of the code."""
 
-    @classmethod
-    def none(cls, why: str, said: Sequence[str] = ()) -> Self:
-        """Return the result of a request that got no answer, with the reason *why*."""
-        return cls(status_code=0, reason=NO_ANSWER, text="", said=(*said, why))
-
 
 class HttpAccess:
     """What a policy allows of HTTP; without state: no cookies, no connections that are kept, no proxies."""
@@ -160,7 +155,7 @@ class HttpAccess:
         # What the code asked for, and what servers answer, makes httpx raise these.
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, TypeError, zlib.error) as exc:
             why = f"{type(exc).__name__}: {exc}"
-        return Fetched.none(f"{where}: {why}", said)
+        return Fetched(status_code=0, reason=NO_ANSWER, text="", said=(*said, f"{where}: {why}"))
 
     async def _follow(
         self, request: httpx.Request, outgoing: Outgoing, said: list[str], asker: str
@@ -240,12 +235,7 @@ class _Body:
         self._unpack = None if self._format is None else zlib.decompressobj(self._format)
 
     def add(self, piece: bytes) -> None:
-        """Add what arrived.
-
-        Raises:
-            RefusedError: it is too much.
-            zlib.error: it cannot be unpacked.
-        """
+        """Add what arrived; raise a RefusedError for too much, and a zlib.error if it cannot be unpacked."""
         self._packed_size += len(piece)
         self._require_room(self._packed_size)
         while piece:
@@ -255,11 +245,7 @@ class _Body:
             self._pieces.append(unpacked)
 
     def whole(self) -> bytes:
-        """Return all of it.
-
-        Raises:
-            RefusedError: its end is missing.
-        """
+        """Return all of it; raise a RefusedError if its end is missing."""
         if self._unpack is not None and self._packed_size and not self._unpack.eof:
             raise RefusedError("the answer ends before what is packed in it does")
         return b"".join(self._pieces)

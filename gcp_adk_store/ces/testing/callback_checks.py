@@ -176,11 +176,7 @@ class _File:
     _received: int = 0
 
     async def run(self) -> list[Outcome]:
-        """Return what becomes of the tests of the file.
-
-        Raises:
-            SandboxUnavailableError: no test, or no callback, can be run here.
-        """
+        """Return what becomes of the tests of the file; raises as `CallbackChecks.run`."""
         ours, theirs = socket.socketpair()
         with ours, theirs:
             process, output = await start_pytest(

@@ -329,16 +329,15 @@ def _own_mark(described: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _server(*places: Mapping[str, Any]) -> str:
-    for place in places:
-        for each in _list(place, "servers", "servers")[:1]:
-            spec = _mapping(each, "servers")
-            variables = _mapping(spec.get("variables") or {}, "variables of servers")
-            defaults = {
-                name: str(_mapping(variable, f"the variable {name}").get("default", ""))
-                for name, variable in variables.items()
-            }
-            return _absolute(_VARIABLE.sub(partial(_default, defaults), str(spec.get("url", ""))))
-    return _absolute("")
+    """Return the first server that one of *places* has, with the defaults of its variables."""
+    listed = (each for place in places for each in _list(place, "servers", "servers"))
+    spec = _mapping(next(listed, {}), "servers")
+    defaults = {
+        name: str(_mapping(variable, f"the variable {name}").get("default", ""))
+        for name, variable in _mapping(spec.get("variables") or {}, "variables of servers").items()
+    }
+    url = _VARIABLE.sub(lambda found: defaults.get(found[1], found[0]), str(spec.get("url", "")))
+    return _absolute(url)
 
 
 def _absolute(server: str) -> str:
@@ -350,10 +349,6 @@ def _absolute(server: str) -> str:
     if not url.is_absolute_url or url.query or url.fragment or "{" in server:
         raise InvalidInputError("the OpenAPI document has no absolute URL as its server; give a server")
     return server
-
-
-def _default(defaults: Mapping[str, str], found: re.Match[str]) -> str:
-    return defaults.get(found[1], found[0])
 
 
 def _media_type(content: Mapping[str, Any]) -> str | None:

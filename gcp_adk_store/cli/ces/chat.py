@@ -108,8 +108,7 @@ Events are texts too: <event>session start</event>"""
 
 
 @click.command(cls=options.RunsCode)
-@click.argument("app", metavar="DIR", type=click.Path(path_type=Path))
-@options.app_option
+@options.of_app
 @model_options
 @click.option(
     "--session",
@@ -128,12 +127,7 @@ Events are texts too: <event>session start</event>"""
     help="Show the conversation in the inspector on this port of this machine; 0 takes a free one.",
 )
 @place.place_options
-def chat(
-    app: Path,
-    *,
-    app_name: str | None,
-    **given: Any,
-) -> None:
+def chat(folder: Path, app: Path, **given: Any) -> None:  # noqa: ARG001  # as of all commands of an app
     """Talk with an agent app: each line is what the user says, and one turn.
 
     Lines that begin with / show the state, the calls and the log of the last turn, and who answers; /help
@@ -143,7 +137,7 @@ def chat(
     Ends with 1 if a turn failed, with 2 if the app has problems, or the conversation cannot go on.
     """
     at = {name: given.pop(name) for name in place.PLACE}
-    sys.exit(options.until_interrupted(_converse(options.app_in(app, app_name), at, **given)))
+    sys.exit(options.until_interrupted(_converse(app, at, **given)))
 
 
 async def _converse(

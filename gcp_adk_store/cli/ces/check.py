@@ -118,11 +118,10 @@ _LEVEL_COLORS: Final = {"error": "red", "warning": "yellow"}
 
 
 @click.command(cls=options.RunsCode)
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@options.app_option
+@options.of_app
 @click.option("--ignore", metavar="CODE", multiple=True, help="Leave these out; may be given several times.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-def lint(folder: Path, app_name: str | None, ignore: tuple[str, ...], *, as_json: bool) -> None:
+def lint(folder: Path, app: Path, ignore: tuple[str, ...], *, as_json: bool) -> None:
     """Check the Python of an agent app, or of a folder of tools, without running it.
 
     DIR may also be a project that has the app in cxas_app/.
@@ -136,19 +135,18 @@ def lint(folder: Path, app_name: str | None, ignore: tuple[str, ...], *, as_json
     unknown = sorted(set(ignore) - set(RULES))
     if unknown:
         raise CannotLookError(f"--ignore {unknown[0]}: unknown code; known: {', '.join(RULES)}")
-    place = options.app_in(folder, app_name)
-    app = read_app(place)
-    if not (app.tools or app.callbacks or app.toolsets or app.problems):
+    read = read_app(app)
+    if not (read.tools or read.callbacks or read.toolsets or read.problems):
         raise CannotLookError(f"{folder} has no Python of an agent app: expected tools/, agents/ or TOOL.py")
     found = [
-        dataclasses.replace(each, path=str(place / each.path))  # where an editor finds it
-        for each in lint_app(app)
+        dataclasses.replace(each, path=str(app / each.path))  # where an editor finds it
+        for each in lint_app(read)
         if each.code not in ignore
     ]
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(each) for each in found]))
     else:
-        _show(found, files=len(app.tools) + len(app.callbacks))
+        _show(found, files=len(read.tools) + len(read.callbacks))
     sys.exit(any(each.severity == "error" for each in found))
 
 
@@ -165,8 +163,7 @@ def _show(found: "list[Finding]", *, files: int) -> None:
 
 
 @click.command("test", cls=options.RunsCode)
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@options.app_option
+@options.of_app
 @options.tests_option("all of the other DIR")
 @click.option("--only", type=click.Choice(["tools", "callbacks"]), help="Leave out the others.")
 @options.defaults_option
@@ -175,7 +172,7 @@ def _show(found: "list[Finding]", *, files: int) -> None:
 @options.junit_option
 def test(
     folder: Path,
-    app_name: str | None,
+    app: Path,
     tests: Path | None,
     only: str | None,
     junit: Path | None,
@@ -189,7 +186,7 @@ def test(
     the app has problems.
     """
     as_json, variables = given.pop("as_json"), given.pop("variables")
-    app, place = options.app_in(folder, app_name), tests or folder
+    place = tests or folder
     of_tools = [] if only == "callbacks" else _tool_files(place)
     of_callbacks = [] if only == "tools" else _callback_files(app)
     if not (of_tools or of_callbacks):

@@ -26,8 +26,7 @@ _MODELS: Final = ("model", "script")
 
 
 @click.command("eval", cls=options.RunsCode)
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@options.app_option
+@options.of_app
 @options.tests_option("evals/ of the project or the app, and evaluations/")
 @click.option("--name", metavar="NAME", multiple=True, help="Run this one; may be given several times.")
 @click.option("--tag", metavar="TAG", multiple=True, help="Run those with this tag, or one of several.")
@@ -52,8 +51,8 @@ _MODELS: Final = ("model", "script")
 @options.junit_option
 def evaluate(
     folder: Path,
+    app: Path,
     *,
-    app_name: str | None,
     tests: Path | None,
     junit: Path | None,
     as_json: bool,
@@ -64,7 +63,6 @@ def evaluate(
     Each is a conversation of its own in memory. Ends with 1 if one fails or is malformed, with 2 if none is
     found, none can run, or the app has problems.
     """
-    app = options.app_in(folder, app_name)
     places = [tests] if tests is not None else _places(folder, app)
     files = [each for place in places for each in _files(place)]
     if not files:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -216,20 +217,26 @@ class Chosen:
             await sandbox.close()
 
 
-app_option = click.option(
-    "--app", "app_name", metavar="NAME", help="Folder of the app, if DIR is a project with several."
-)
-
-
-def app_in(path: Path, name: str | None) -> Path:
-    """Return the folder of the app in the folder *path*.
+def of_app(command: Callable[..., None]) -> Callable[..., None]:
+    """Add DIR and ``--app`` to *command*, which gets the *folder* and the *app* in it.
 
     Raises:
-        InvalidInputError: it does not exist, or has not this app.
+        InvalidInputError: the folder does not exist, or has not this app.
     """
-    from gcp_adk_store.ces.apps.files import app_folder  # noqa: PLC0415  # of the extra
 
-    return app_folder(path, name)
+    @wraps(command)
+    def call(folder: Path, app_name: str | None, **given: Any) -> None:
+        from gcp_adk_store.ces.apps.files import app_folder  # noqa: PLC0415  # of the extra
+
+        command(folder=folder, app=app_folder(folder, app_name), **given)
+
+    return with_options(
+        call,
+        click.argument("folder", metavar="DIR", type=click.Path(path_type=Path)),
+        click.option(
+            "--app", "app_name", metavar="NAME", help="Folder of the app, if DIR is a project with several."
+        ),
+    )
 
 
 def key_of(session: str) -> "SessionKey":
@@ -287,6 +294,53 @@ def tests_option(where: str) -> Callable[[Command], Command]:
     )
 
 
+_OF_EVERY_RUN: Final = (
+    click.option(
+        "--allow-host",
+        metavar="HOST[:PORT]",
+        multiple=True,
+        help="Host that ces_requests may reach; by default none. May be given several times.",
+    ),
+    click.option(
+        "--sandbox",
+        type=click.Choice(_SANDBOXES),
+        default=_SANDBOXES[0],
+        show_default=True,
+        help="What the code runs in; inprocess protects nothing, and is for debuggers.",
+    ),
+    click.option(
+        "--timeout",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0, min_open=True),
+        help="Of each run; by default the sandbox's 30.",
+    ),
+    click.option(
+        "--setting",
+        metavar="NAME=JSON",
+        multiple=True,
+        help="Of docs/ces-runtime.md, such as strict_typing=true.",
+    ),
+    click.option(
+        "--shared-variable",
+        metavar="NAME",
+        multiple=True,
+        help="Variable of users or apps that code sees and sets, such as app:theme; by default none.",
+    ),
+    click.option(
+        "--server",
+        metavar="TOOLSET=URL",
+        multiple=True,
+        help="Where a toolset answers, in place of environment.json and its document.",
+    ),
+    click.option(
+        "--credential",
+        metavar="TOOLSET=VARIABLE",
+        multiple=True,
+        help="Environment variable with the key or token of a toolset.",
+    ),
+)
+
+
 def runtime_options(command: Command) -> Command:
     """Add the tools and the options of `Chosen` to *command*."""
     tools = click.option(
@@ -295,7 +349,7 @@ def runtime_options(command: Command) -> Command:
         type=click.Path(path_type=Path, exists=True, file_okay=False),
         help="App, or folder of tools, that tools.X is looked for in.",
     )
-    return with_options(command, tools, *_options_of_every_run())
+    return with_options(command, tools, *_OF_EVERY_RUN)
 
 
 def test_options(command: Command) -> Command:
@@ -303,7 +357,7 @@ def test_options(command: Command) -> Command:
     allow = click.option(
         "--allow-problems", is_flag=True, help="Run an app that lacks files, such as those of guardrails."
     )
-    return with_options(command, *_options_of_every_run(), allow)
+    return with_options(command, *_OF_EVERY_RUN, allow)
 
 
 def with_options(command: Command, *options: Callable[[Command], Command]) -> Command:
@@ -311,54 +365,6 @@ def with_options(command: Command, *options: Callable[[Command], Command]) -> Co
     for option in reversed(options):
         command = option(command)
     return command
-
-
-def _options_of_every_run() -> tuple[Callable[[Command], Command], ...]:
-    return (
-        click.option(
-            "--allow-host",
-            metavar="HOST[:PORT]",
-            multiple=True,
-            help="Host that ces_requests may reach; by default none. May be given several times.",
-        ),
-        click.option(
-            "--sandbox",
-            type=click.Choice(_SANDBOXES),
-            default=_SANDBOXES[0],
-            show_default=True,
-            help="What the code runs in; inprocess protects nothing, and is for debuggers.",
-        ),
-        click.option(
-            "--timeout",
-            metavar="SECONDS",
-            type=click.FloatRange(min=0, min_open=True),
-            help="Of each run; by default the sandbox's 30.",
-        ),
-        click.option(
-            "--setting",
-            metavar="NAME=JSON",
-            multiple=True,
-            help="Of docs/ces-runtime.md, such as strict_typing=true.",
-        ),
-        click.option(
-            "--shared-variable",
-            metavar="NAME",
-            multiple=True,
-            help="Variable of users or apps that code sees and sets, such as app:theme; by default none.",
-        ),
-        click.option(
-            "--server",
-            metavar="TOOLSET=URL",
-            multiple=True,
-            help="Where a toolset answers, in place of environment.json and its document.",
-        ),
-        click.option(
-            "--credential",
-            metavar="TOOLSET=VARIABLE",
-            multiple=True,
-            help="Environment variable with the key or token of a toolset.",
-        ),
-    )
 
 
 def _named(option: str, given: str, form: str) -> tuple[str, str]:

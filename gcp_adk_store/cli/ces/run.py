@@ -192,11 +192,7 @@ async def _copy_of(found: "Session") -> "tuple[BaseSessionService, Session]":
 
 
 def _about(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of callbacks of *kind*.
-
-    Raises:
-        CannotLookError: something is missing.
-    """
+    """Return the arguments of callbacks of *kind*; raise a CannotLookError if one is missing."""
     about: dict[str, Any] = {"llm_request": {}, "args": {}}
     about |= {name: value for name, value in given.items() if value is not None}
     for name in subjects_of(kind):
