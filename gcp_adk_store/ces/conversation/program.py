@@ -4,6 +4,7 @@ import ast
 import asyncio
 import contextvars
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -101,25 +102,20 @@ class HeldSession:
         return event
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """A message whose turn is to begin."""
-
-    key: SessionKey
-    mocks: MockConfig | None
-
-
-_SENT: Final[ContextVar[_Sent | None]] = ContextVar("gcp_adk_store_sent", default=None)
+_MOCKS: Final[ContextVar[tuple[SessionKey, MockConfig | None] | None]] = ContextVar(
+    "gcp_adk_store_mocks", default=None
+)
+"""Of the turn that is to begin, and the session."""
 
 
 @contextmanager
 def mocking(key: SessionKey, mocks: MockConfig | None) -> Iterator[None]:
     """Let *mocks* answer calls of tools in a turn of the session *key* that begins in the block."""
-    token = _SENT.set(_Sent(key, mocks))
+    token = _MOCKS.set((key, mocks))
     try:
         yield
     finally:
-        _SENT.reset(token)
+        _MOCKS.reset(token)
 
 
 async def _store(held: HeldSession) -> None:
@@ -150,7 +146,9 @@ class TurnSessions(BaseSessionService):
         self._note_run = note_run
         self._held: dict[SessionKey, HeldSession] = {}
         self._homes: WeakValueDictionary[SessionKey, _Home] = WeakValueDictionary()
-        self._reserved: dict[SessionKey, list[asyncio.Event]] = {}
+        self._reserved: Counter[SessionKey] = Counter()
+        self._waiting: dict[SessionKey, asyncio.Event] = {}
+        """Set when a turn begins, or is no longer to begin."""
 
     @asynccontextmanager
     async def holding(self, session: Session, service: BaseSessionService) -> AsyncIterator[HeldSession]:
@@ -162,9 +160,10 @@ class TurnSessions(BaseSessionService):
         home = self._homes.get(key) or _Home(service)
         home.service = service
         self._homes[key] = home
-        sent = _SENT.get()
-        mocks = sent.mocks if sent is not None and sent.key == key else None
+        sent_to, mocks = _MOCKS.get() or (None, None)
+        mocks = mocks if sent_to == key else None
         held = self._held[key] = HeldSession(session, home, mocks=mocks, log_left=self._stored_log_characters)
+        self._wake(key)
         try:
             yield held
         finally:
@@ -185,16 +184,19 @@ class TurnSessions(BaseSessionService):
 
     @asynccontextmanager
     async def reserving(self, key: SessionKey) -> AsyncIterator[None]:
-        """Let responses that come late wait until the block ends."""
-        over = asyncio.Event()
-        self._reserved.setdefault(key, []).append(over)
+        """Let responses that come late wait until a turn begins in the block, or the block ends."""
+        self._reserved[key] += 1
         try:
             yield
         finally:
-            over.set()
-            self._reserved[key].remove(over)
+            self._reserved[key] -= 1
             if not self._reserved[key]:
                 del self._reserved[key]
+            self._wake(key)
+
+    def _wake(self, key: SessionKey) -> None:
+        if waiting := self._waiting.pop(key, None):
+            waiting.set()
 
     @override
     async def get_session(
@@ -224,15 +226,15 @@ class TurnSessions(BaseSessionService):
     @override
     async def append_event(self, session: Session, event: Event) -> Event:
         key = SessionKey.of_session(session)
-        held = self._held.get(key)
+        # Runs of the turn that is to begin wait for the run that appends this.
+        while (held := self._held.get(key)) is None and self._reserved[key]:
+            await self._waiting.setdefault(key, asyncio.Event()).wait()
         if held is not None:
             if event.author == USER:
                 held.late.append(event)
             else:
                 held.delta |= event.actions.state_delta
             return event
-        while waits := self._reserved.get(key):
-            await waits[0].wait()
         # Its task began in a turn, whose lease is over: the append belongs to no turn.
         append = self._homes[key].service.append_event(session, event)
         return await asyncio.get_running_loop().create_task(append, context=contextvars.Context())
@@ -328,10 +330,8 @@ class Program:
 def _condition_code(app: AgentApp, code: str) -> CodeFile:
     """Return *code*, or the file whose path it is, with a function that returns whether it holds.
 
-    The code is an expression, or has a function, whose first parameter, if it has one, is the context.
-
-    Raises:
-        InvalidInputError: it is neither.
+    The code is an expression, or has a function, whose first parameter, if it has one, is the context; raise
+    an InvalidInputError if it is neither.
     """
     path = app.folder / code if "\n" not in code and code.endswith(".py") else None
     file = CodeFile(code, "transfer_rule.py") if path is None else load_code(path)
