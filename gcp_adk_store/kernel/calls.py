@@ -19,8 +19,7 @@ from gcp_adk_store import machine
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Limiter, paced
-from gcp_adk_store.kernel.operation import Operation, OwnProcess, at_most, enter, leave
-from gcp_adk_store.kinds import Kind, kinds_of
+from gcp_adk_store.kernel.operation import Kind, Operation, OwnProcess, at_most, enter, kinds_of, leave
 from gcp_adk_store.model.keys import require_text
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from gcp_adk_store.ces.tools.declarations import (
 )
 from gcp_adk_store.ces.tools.parameters import ArgumentsError, CredentialMissingError, SessionValues
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
-from gcp_adk_store.kinds import kinds_of_members
+from gcp_adk_store.kernel.operation import kinds_of_members
 
 CALL_ID: Final = "call-"
 """What ids of calls begin with that this package makes."""
