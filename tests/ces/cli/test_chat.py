@@ -16,8 +16,6 @@ SCRIPT = """
   calls: [{name: end_session, args: {reason: done}}]
 """
 
-pytestmark = pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
-
 
 @pytest.fixture
 def app(tmp_path: Path) -> Path:

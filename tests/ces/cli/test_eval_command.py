@@ -64,8 +64,6 @@ SCRIPT = {
     ],
 }
 
-pytestmark = pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
-
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:

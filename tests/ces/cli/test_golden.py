@@ -35,8 +35,6 @@ SCRIPT = [
 ]
 KEY = ("--session", "shop/ada/s1")
 
-pytestmark = pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
-
 
 @pytest.fixture
 def app(tmp_path: Path) -> Path:

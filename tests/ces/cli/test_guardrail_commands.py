@@ -35,7 +35,6 @@ def code(tmp_path: Path) -> Path:
     return write_files(tmp_path, {**files, "guardrails/words/words.json": declared}) / path
 
 
-@pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
 def test_a_guardrail_is_run_on_a_message(code: Path) -> None:
     """Its result is the override, if it triggers."""
     decided = []
@@ -48,7 +47,6 @@ def test_a_guardrail_is_run_on_a_message(code: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
 def test_the_test_of_a_guardrail_is_run(code: Path) -> None:
     """As that of an agent's callback."""
     app = code.parents[3]
@@ -57,7 +55,6 @@ def test_the_test_of_a_guardrail_is_run(code: Path) -> None:
     assert [each["status"] for each in json.loads(result.stdout)] == ["passed", "passed"], result.output
 
 
-@pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
 def test_a_guardrail_that_does_not_run_here_is_named(tmp_path: Path) -> None:
     """Nobody takes the conversation for a guarded one; one that is not enabled is of no interest."""
     app = write_app(tmp_path, {"root": {}}).folder

@@ -12,8 +12,6 @@ from tests.ces.lint.test_toolsets import KEY, write
 
 CODE = "def ask() -> dict:\n    return tools.Bank_read({'note': 'hi'}).json()\n"
 
-pytestmark = pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
-
 
 def ask(app: Path, *arguments: str, **environ: str) -> Result:
     """Run a tool that calls an operation of a toolset."""

@@ -1,6 +1,5 @@
 """Hold conversations with apps whose code runs in this process."""
 
-import warnings
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 from google.adk.sessions import BaseSessionService, InMemorySessionService
 
 from gcp_adk_store.ces import AgentApp, Conversation, ConversationTurn, ScriptedModel
-from gcp_adk_store.ces.sandbox import InProcessSandbox, UnsafeSandboxWarning
+from gcp_adk_store.ces.sandbox import InProcessSandbox
 
 Converse = Callable[..., Conversation]
 
@@ -30,12 +29,9 @@ async def converse(sessions: BaseSessionService) -> AsyncIterator[Converse]:
     made: list[Conversation] = []
 
     def conversation(app: AgentApp, replies: Iterable[Any] = (), **options: Any) -> Conversation:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnsafeSandboxWarning)
-            sandbox = InProcessSandbox()
         model = options.pop("model", None) or ScriptedModel(replies)
         service = options.pop("sessions", sessions)
-        made.append(Conversation(app, service, model=model, **{"sandbox": sandbox, **options}))
+        made.append(Conversation(app, service, model=model, **{"sandbox": InProcessSandbox(), **options}))
         return made[-1]
 
     yield conversation

@@ -154,7 +154,6 @@ def test_what_is_disabled_by_a_text_is_not_disabled(tmp_path: Path) -> None:
 
 
 @pytest.mark.sample(1)
-@pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
 @pytest.mark.parametrize("name", ["eval", "test", "chat"])
 def test_the_commands_end_with_2_where_an_app_has_problems(tmp_path: Path, name: str) -> None:
     """They name each; --allow-problems runs the app without what it lacks."""

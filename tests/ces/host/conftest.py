@@ -1,7 +1,6 @@
 """Make runtimes on sessions in memory, and one on the sandbox that all tests share."""
 
 import asyncio
-import warnings
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,7 @@ import pytest
 from google.adk.sessions import BaseSessionService, InMemorySessionService
 
 from gcp_adk_store.ces import PythonRuntime
-from gcp_adk_store.ces.sandbox import (
-    BubblewrapSandbox,
-    InProcessSandbox,
-    UnsafeSandboxWarning,
-)
+from gcp_adk_store.ces.sandbox import BubblewrapSandbox, InProcessSandbox
 from tests.ces.host.runs import MakeRuntime
 from tests.ces.host.web import Web, serving
 
@@ -40,10 +35,8 @@ async def make(sessions: BaseSessionService) -> AsyncIterator[MakeRuntime]:
     made: list[PythonRuntime] = []
 
     def runtime(**options: Any) -> PythonRuntime:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnsafeSandboxWarning)
-            sandbox = InProcessSandbox()
-        made.append(PythonRuntime(options.pop("sessions", sessions), **{"sandbox": sandbox, **options}))
+        service = options.pop("sessions", sessions)
+        made.append(PythonRuntime(service, **{"sandbox": InProcessSandbox(), **options}))
         return made[-1]
 
     yield runtime

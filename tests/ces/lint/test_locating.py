@@ -58,7 +58,6 @@ def test_one_of_several_apps_is_named(project: Path) -> None:
     assert "it has: Bank, Shop" in unknown.stderr
 
 
-@pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
 def test_tests_beside_the_app_are_run(project: Path) -> None:
     """From the project's root, and from a folder that is named."""
     apps = project / "cxas_app"
@@ -83,7 +82,6 @@ def test_an_archive_is_to_be_unpacked_first(tmp_path: Path) -> None:
     assert "is a file; unpack an archive, and name the folder of its app" in " ".join(result.stderr.split())
 
 
-@pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
 def test_a_test_gives_a_tool_as_long_as_its_configuration_does(project: Path) -> None:
     """As a conversation does."""
     tool = project / "cxas_app" / "Shop" / "tools" / "greet"

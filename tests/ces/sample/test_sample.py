@@ -64,7 +64,6 @@ OURS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
 @pytest.mark.usefixtures("ces_environment")
 @pytest.mark.parametrize("line", OURS, ids=of_command)
 def test_documented_commands_run(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
