@@ -29,7 +29,7 @@ import pytest
 from gcp_adk_store.ces.apps import CODE_FILE
 from gcp_adk_store.ces.guest.callbacks import GUARDRAIL_GLOBALS
 from gcp_adk_store.ces.guest.context import ToolContext
-from gcp_adk_store.ces.guest.contract import RunSettings
+from gcp_adk_store.ces.guest.contract import SUBJECTS, RunSettings
 from gcp_adk_store.ces.guest.namespace import (
     INTERNAL_MODULE,
     PUBLIC_MODULE,
@@ -51,7 +51,6 @@ _CALLBACK: Final = -2
 """Places of the two in ``agents/{agent}/{kind}_callbacks/{callback}/test.py``."""
 _MEMORY_BYTES: Final = 2 * 1024**3
 _KEPT_CHARS: Final = 256 * 1024
-_SUBJECTS: Final = ("llm_request", "llm_response", "tool", "args", "tool_response")
 
 
 class _NotThere:
@@ -255,9 +254,9 @@ def ces_callback(request: pytest.FixtureRequest) -> Callable[..., CallbackRun]:
         tools: Mapping[str, Any] | None = None,
         **subjects: Any,
     ) -> CallbackRun:
-        unknown = sorted(set(subjects) - set(_SUBJECTS))
+        unknown = sorted(set(subjects) - set(SUBJECTS))
         if unknown:
-            raise TypeError(f"{_FUNCTION} has no argument {unknown[0]}; there are {', '.join(_SUBJECTS)}")
+            raise TypeError(f"{_FUNCTION} has no argument {unknown[0]}; there are {', '.join(SUBJECTS)}")
         if request.path.parent.parent.name == "before_model_callbacks":
             subjects.setdefault("llm_request", {})
         given = dict(tools or {})

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic.alias_generators import to_camel
+
 from gcp_adk_store.ces.apps.files import member
 from gcp_adk_store.ces.guest.contract import GUARDRAILS, Callback
 from gcp_adk_store.ces.tools.openapi import operation_names
@@ -132,15 +134,6 @@ def _texts(listed: Any) -> list[str]:
     return [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
 
 
-_MEMBERS: Final = {
-    "before_agent_guardrail": "beforeAgentCallback",
-    "after_agent_guardrail": "afterAgentCallback",
-    "before_model_guardrail": "beforeModelCallback",
-    "after_model_guardrail": "afterModelCallback",
-}
-"""Where the configuration has the code of each kind."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardrailSpec(Named):
     """A guardrail, as its configuration has it."""
@@ -182,10 +175,15 @@ def code_of(config: Mapping[str, Any]) -> Iterator[tuple[Callback | None, Any, b
     if not isinstance(declared, Mapping):
         declared = {"": declared}
     for kind in GUARDRAILS:
-        if (found := declared.get(_MEMBERS[kind])) is not None:
+        if (found := declared.get(_member_of(kind))) is not None:
             yield kind, member(found, "pythonCode"), member(found, "disabled") is True
-    for _ in declared.keys() - {*_MEMBERS.values()}:
+    for _ in declared.keys() - {*map(_member_of, GUARDRAILS)}:
         yield None, None, False
+
+
+def _member_of(kind: Callback) -> str:
+    """Return where the configuration of a guardrail has the code of *kind*."""
+    return f"{to_camel(kind.removesuffix('_guardrail'))}Callback"
 
 
 def guardrails_of(

@@ -148,7 +148,6 @@ def config_file(stem: Path) -> Path:
     return next((path for path in named if path.is_file()), named[0])
 
 
-_CONFIGURATIONS: Final = ("app.json", "app.yaml", "app.yml")
 _PROJECT: Final = "cxas_app"
 
 
@@ -168,13 +167,7 @@ def app_folder(path: Path, name: str | None = None) -> Path:
         raise InvalidInputError(f"the folder {path} does not exist")
     if name is None and (is_app(path) or (path / "agents").is_dir() or (path / "tools").is_dir()):
         return path
-    apps = [
-        folder
-        for parent in (path / _PROJECT, path)
-        if parent.is_dir()
-        for folder in sorted(parent.iterdir())
-        if folder.is_dir() and is_app(folder)
-    ]
+    apps = [each for parent in (path / _PROJECT, path) for each in folders(parent) if is_app(each)]
     found = [folder for folder in apps if name in {None, folder.name}]
     names = ", ".join(folder.name for folder in apps) or "none"
     if name is not None and len(found) != 1:
@@ -186,7 +179,7 @@ def app_folder(path: Path, name: str | None = None) -> Path:
 
 def is_app(folder: Path) -> bool:
     """Return whether *folder* has the configuration of an app."""
-    return any((folder / each).is_file() for each in _CONFIGURATIONS)
+    return config_file(folder / "app").is_file()
 
 
 _SECONDS: Final = "s"

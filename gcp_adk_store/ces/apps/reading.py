@@ -20,7 +20,9 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
+
+from pydantic.alias_generators import to_camel
 
 from gcp_adk_store.ces.apps import CODE_FILE, files
 from gcp_adk_store.ces.apps.agents import (
@@ -43,6 +45,7 @@ from gcp_adk_store.ces.apps.findings import unknown
 from gcp_adk_store.ces.apps.layout import AgentApp, CallbackCode, ToolCode
 from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, Callback
 from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
+from gcp_adk_store.ces.tools.declarations import Execution
 from gcp_adk_store.errors import InvalidInputError
 
 FILLED_IN: Final = "$env_var"
@@ -55,7 +58,7 @@ _EXTRA_CALLS: Final = (
 )
 _GOLDEN_CALLS: Final = ("evaluationSettings", "goldenEvaluationToolCallBehaviour")
 _FALLBACK: Final = "FALLBACK_RESPONSE"
-_EXECUTIONS: Final = ("SYNCHRONOUS", "ASYNCHRONOUS")
+_EXECUTIONS: Final = get_args(Execution)
 
 
 def read_app(
@@ -308,8 +311,7 @@ class _Reading(files.Files):
     def _callbacks(self, folder: Path) -> Iterator[CallbackCode]:
         config = self.config(folder / folder.name)
         for callback in AGENT_CALLBACKS:
-            first, _, second = callback.partition("_")
-            listed = config.members.get(f"{first}{second.capitalize()}Callbacks")
+            listed = config.members.get(f"{to_camel(callback)}Callbacks")
             if listed is None:
                 listed = [
                     {"pythonCode": str((each / CODE_FILE).relative_to(self.folder))}

@@ -16,14 +16,14 @@ from google.genai import types
 from typing_extensions import override
 
 from gcp_adk_store.ces.apps.layout import AgentApp
-from gcp_adk_store.ces.conversation.decisions import USER, ConversationTurn, active_agent, has_ended, in_force
+from gcp_adk_store.ces.conversation.decisions import ConversationTurn, active_agent, has_ended, in_force
 from gcp_adk_store.ces.conversation.models import as_model
 from gcp_adk_store.ces.conversation.program import Program, TurnSessions, mocking
 from gcp_adk_store.ces.conversation.turn import Turn
 from gcp_adk_store.ces.host.logs import NoteRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
 from gcp_adk_store.ces.host.session_context import visible
-from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey, SessionKeyLike
+from gcp_adk_store.ces.host.settings import USER, RuntimeSettings, SessionKey, SessionKeyLike
 from gcp_adk_store.ces.http.policy import HttpPolicy
 from gcp_adk_store.ces.sandbox.interface import Sandbox
 from gcp_adk_store.ces.tools.declarations import MockConfig, Tool

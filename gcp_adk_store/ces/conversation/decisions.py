@@ -19,6 +19,7 @@ from gcp_adk_store.ces.guest.messages import END_SESSION
 from gcp_adk_store.ces.guest.scanning import UNREADABLE
 from gcp_adk_store.ces.host.logs import RunLog, logs_of
 from gcp_adk_store.ces.host.results import Run
+from gcp_adk_store.ces.host.settings import USER
 from gcp_adk_store.errors import InvalidInputError
 
 _TOKEN: Final = re.compile(
@@ -106,7 +107,6 @@ def _value(node: ast.expr, variables: Mapping[str, Any]) -> Any:  # noqa: C901, 
             raise ValueError(f"it has {ast.unparse(node)[:40]!r}")
 
 
-USER: Final = "user"
 MODEL: Final = "model"
 
 

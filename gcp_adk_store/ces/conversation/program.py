@@ -21,11 +21,11 @@ from typing_extensions import override
 
 from gcp_adk_store.ces.apps.agents import GuardrailSpec, TransferRule, guardrails_of
 from gcp_adk_store.ces.apps.layout import AgentApp, load_code, load_tools
-from gcp_adk_store.ces.conversation.decisions import USER, Condition, in_force
+from gcp_adk_store.ces.conversation.decisions import Condition, in_force
 from gcp_adk_store.ces.guest.scanning import UNREADABLE
 from gcp_adk_store.ces.host.logs import NoteRun, RunLog, with_logs
 from gcp_adk_store.ces.host.session_runs import APPENDS
-from gcp_adk_store.ces.host.settings import SessionKey
+from gcp_adk_store.ces.host.settings import USER, SessionKey
 from gcp_adk_store.ces.tools.declarations import (
     CodeFile,
     MockConfig,
@@ -273,13 +273,10 @@ class Program:
     asynchronous: frozenset[str]
     """Names of the tools that answer with a placeholder first."""
     callbacks: Mapping[tuple[str, str], tuple[CodeFile, ...]]
-    """By the folder of the agent and the kind, without those that are disabled."""
+    """By the folder of the agent or the guardrail, and the kind, without those that are disabled."""
     guardrails: Mapping[str, tuple[GuardrailSpec, ...]] = field(default_factory=dict)
     """Of each agent, by its folder, in order."""
-    guardrail_code: Mapping[tuple[str, str], CodeFile] = field(default_factory=dict)
-    """By the folder of the guardrail and the kind, without what is disabled."""
-    conditions: Mapping[TransferRule, Condition] = field(default_factory=dict)
-    condition_code: Mapping[TransferRule, CodeFile] = field(default_factory=dict)
+    conditions: Mapping[TransferRule, Condition | CodeFile] = field(default_factory=dict)
 
     @classmethod
     def of(cls, app: AgentApp, tools: Iterable[Tool] = (), *, use_fakes: bool = False) -> Self:
@@ -295,8 +292,8 @@ class Program:
         callees = {**by_name(own), **given}
         callbacks: dict[tuple[str, str], tuple[CodeFile, ...]] = {}
         for each in app.callbacks:
-            if not (each.disabled or each.guardrail):
-                place = (each.agent, each.callback)
+            if not each.disabled:
+                place = (each.agent or each.guardrail, each.callback)
                 callbacks[place] = (*callbacks.get(place, ()), load_code(each.path))
         rules = [rule for agent in app.agents for rule in agent.rules]
         return cls(
@@ -313,16 +310,11 @@ class Program:
                 agent.folder: tuple(guardrails_of(agent, app.guardrails, app.guards_all))
                 for agent in app.agents
             },
-            guardrail_code={
-                (each.guardrail, each.callback): load_code(each.path)
-                for each in app.callbacks
-                if each.guardrail and not each.disabled
-            },
-            conditions={rule: Condition.of(rule.expression) for rule in rules if rule.expression is not None},
-            condition_code={
-                rule: _condition_code(app, rule.code)
+            conditions={
+                rule: _condition_code(app, str(rule.code))
+                if rule.expression is None
+                else Condition.of(rule.expression)
                 for rule in rules
-                if rule.expression is None and rule.code is not None
             },
         )
 

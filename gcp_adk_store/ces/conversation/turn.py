@@ -18,7 +18,6 @@ from gcp_adk_store.ces.conversation.decisions import (
     MODEL,
     MODEL_FAILED,
     TURN_TOO_LONG,
-    USER,
     ModelFailedError,
     TurnFailedError,
     calls_of,
@@ -30,6 +29,7 @@ from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.host.results import CallbackRun, ToolRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
 from gcp_adk_store.ces.host.session_context import visible
+from gcp_adk_store.ces.host.settings import USER
 from gcp_adk_store.ces.host.toolbox import failure_of, new_call_id
 from gcp_adk_store.ces.sandbox.interface import SandboxRunError
 from gcp_adk_store.ces.tools.declarations import CodeFile
@@ -149,7 +149,7 @@ class Turn:
     async def _guard(self, kind: str, **subjects: Any) -> None:
         """Ask the agent's guardrails, in order; raise a GuardrailTriggeredError if one triggers."""
         for guardrail in self.program.guardrails.get(self.agent.folder, ()):
-            code = self.program.guardrail_code.get((guardrail.folder, f"{kind}_guardrail"))
+            code = self.program.callbacks.get((guardrail.folder, f"{kind}_guardrail"))
             if code is None:
                 continue
             what = f"{kind} of the guardrail {guardrail.name}"
@@ -358,7 +358,7 @@ class Turn:
         return ran
 
     async def _ran(
-        self, kind: str, code: CodeFile | tuple[CodeFile, ...], what: str, subjects: Mapping[str, Any]
+        self, kind: str, code: tuple[CodeFile, ...], what: str, subjects: Mapping[str, Any]
     ) -> CallbackRun:
         """Run callbacks, called *what*, about *subjects*; raise a TurnFailedError if their code fails."""
         try:
@@ -387,13 +387,12 @@ class Turn:
         return None
 
     async def _holds(self, rule: Any) -> bool:
-        condition = self.program.conditions.get(rule)
-        if condition is not None:
+        condition = self.program.conditions[rule]
+        if isinstance(condition, decisions.Condition):
             return condition.holds(self.held.state)
-        code = self.program.condition_code.get(rule)
-        if code is None:
-            return False
-        ran = await self.runtime.run_tool(code, str(code.name), {}, self.held.key, **self._options())
+        ran = await self.runtime.run_tool(
+            condition, str(condition.name), {}, self.held.key, **self._options()
+        )
         if ran.error is not None:
             raise TurnFailedError(CALLBACK_FAILED, f"a transfer rule of {self.agent.name}: {ran.error}")
         return bool(ran.result)

@@ -49,6 +49,9 @@ def subjects_of(callback: str) -> tuple[str, ...]:
     return tuple(IN_REQUEST.get(name, name) for name in names)
 
 
+SUBJECTS: Final = tuple(dict.fromkeys(name for kind in AGENT_CALLBACKS for name in subjects_of(kind)))
+"""All that callbacks of any kind are about."""
+
 MAX_VARIABLE_BYTES: Final = 262_144
 """Above it the platform lets the whole turn fail, measured on a variable's JSON."""
 

@@ -18,32 +18,16 @@ Value = TypeVar("Value")
 PUBLIC_MODULE: Final = "ces_public"
 INTERNAL_MODULE: Final = "ces_internal"
 
-CLASSES: Final[dict[str, type]] = {
-    each.__name__: each
-    for each in (
-        AsyncTools,
-        messages.Blob,
-        CallbackContext,
-        messages.Content,
-        messages.Event,
-        messages.EventActions,
-        ExternalResponse,
-        messages.FunctionCall,
-        messages.FunctionDeclaration,
-        messages.FunctionResponse,
-        messages.GenerateContentConfig,
-        HttpMethod,
-        messages.LlmRequest,
-        messages.LlmResponse,
-        messages.Part,
-        Requests,
-        StatusError,
-        messages.Tool,
-        ToolContext,
-        messages.ToolDeclaration,
-        Tools,
-    )
-}
+_MESSAGES: Final = [
+    each
+    for each in vars(messages).values()
+    if isinstance(each, type) and each.__module__ == messages.__name__
+]
+_OTHERS: Final = (
+    *(AsyncTools, CallbackContext, ExternalResponse, HttpMethod),
+    *(Requests, StatusError, ToolContext, Tools),
+)
+CLASSES: Final[dict[str, type]] = {each.__name__: each for each in (*_MESSAGES, *_OTHERS)}
 for _class in CLASSES.values():
     _class.__module__ = INTERNAL_MODULE  # as their names and tracebacks show it on the platform
 

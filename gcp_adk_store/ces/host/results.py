@@ -145,7 +145,7 @@ _SHOWN: Final = {"type": 200, "message": 10_000, "traceback": 40_000}
 _SHOWN_FAULT: Final = 400
 _MOST_CHANGES: Final = 10_000
 """Variables that a run changes: storing takes its time for each."""
-MAY_CHANGE: Final = ("llm_request", "llm_response", "args", "tool_response")
+MAY_CHANGE: Final = tuple(name for name in contract.SUBJECTS if name != "tool")
 """What callbacks are about, and may change in place."""
 
 

@@ -22,8 +22,9 @@ from google.adk.events import Event
 from google.adk.sessions import Session, State
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from gcp_adk_store.ces.guest import messages
 from gcp_adk_store.ces.guest.models import NotJsonError, plain, sendable
-from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey
+from gcp_adk_store.ces.host.settings import USER, RuntimeSettings, SessionKey
 from gcp_adk_store.errors import InvalidInputError
 
 
@@ -244,14 +245,6 @@ def _scope(name: str) -> tuple[str, str]:
     return "", name
 
 
-_USER: Final = "user"
-_EVENT_FIELDS: Final = frozenset(
-    {
-        *("id", "invocation_id", "author", "timestamp", "content", "actions", "long_running_tool_ids"),
-        *("partial", "turn_complete", "error_code", "error_message", "interrupted", "branch"),
-        "grounding_metadata",
-    }
-)
 _LARGEST_MEDIA_BYTES: Final = 4 * 1024 * 1024  # A part of a run's request; base64 is a third more.
 _EVENTS_OF_A_STEP: Final = 200
 """Short events, of which each takes some 30 microseconds; a session may have ten thousands of them."""
@@ -296,7 +289,7 @@ async def events_of(session: Session, *, most_bytes: int | None, warnings: list[
         if number % _EVENTS_OF_A_STEP == 0:
             await asyncio.sleep(0)
         wire = _event(event)
-        if event.author == _USER and event.invocation_id != turn:
+        if event.author == USER and event.invocation_id != turn:
             _strip(wire)
         left -= len(json.dumps(wire))
         if left < 0:
@@ -311,7 +304,7 @@ def latest_input(session: Session) -> Event | None:
     """Return the last event of what the user said; responses of tools do not count."""
     for event in reversed(session.events):
         parts = (event.content.parts if event.content else None) or []
-        if event.author == _USER and any(part.function_response is None for part in parts):
+        if event.author == USER and any(part.function_response is None for part in parts):
             return event
     return None
 
@@ -355,7 +348,9 @@ async def _loaded(
 
 
 def _event(event: Event) -> dict[str, Any]:
-    dumped = event.model_dump(mode="python", by_alias=True, exclude_none=True, include=set(_EVENT_FIELDS))
+    dumped = event.model_dump(
+        mode="python", by_alias=True, exclude_none=True, include={*messages.Event.model_fields}
+    )
     wire = to_object(dumped, f"event {event.id}", lenient=True)  # as the store keeps events
     actions = wire.get("actions") or {}
     if delta := actions.get("stateDelta"):

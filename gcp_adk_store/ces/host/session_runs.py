@@ -26,7 +26,7 @@ from gcp_adk_store.ces.host.session_context import (
     user_content,
     variables_of,
 )
-from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey
+from gcp_adk_store.ces.host.settings import USER, RuntimeSettings, SessionKey
 from gcp_adk_store.ces.host.toolbox import Invocation, Situation, failure_of
 from gcp_adk_store.ces.sandbox.interface import SandboxError
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionConflictError, SessionMissingError
@@ -90,7 +90,6 @@ class LateRuns:
         await asyncio.gather(*waits, return_exceptions=True)
 
 
-_USER: Final = "user"
 APPENDS: Final = 10
 """Of the response of an asynchronous tool, if other writers are first each time."""
 
@@ -244,7 +243,7 @@ class SessionRuns:
                 _require_new(session, invocation)
                 try:
                     event = self._event(session, ran, invocation)
-                    event.author, event.content = _USER, _response(ran, invocation, name)
+                    event.author, event.content = USER, _response(ran, invocation, name)
                     with_logs(event, logs, self.settings.stored_log_characters)
                     await self.sessions.append_event(session, event)
                 except StaleSessionError:
@@ -362,4 +361,4 @@ def _response(ran: Answer, invocation: Invocation, name: str) -> types.Content:
     response = types.FunctionResponse(
         id=invocation.function_call_id, name=name, response=dict(ran.response or {})
     )
-    return types.Content(role=_USER, parts=[types.Part(function_response=response)])
+    return types.Content(role=USER, parts=[types.Part(function_response=response)])

@@ -12,6 +12,8 @@ from gcp_adk_store.kernel.operation import require_members
 if TYPE_CHECKING:
     from google.adk.sessions import Session
 
+USER: Final = "user"
+"""The author of what users say; agents have other names."""
 _PARTS: Final = 3
 
 
@@ -127,7 +129,7 @@ class RuntimeSettings:
             value, least = getattr(self, each.name), int(each.name in _AT_LEAST_ONE)
             if isinstance(value, int | float) and not value >= least:  # NaN is not
                 raise InvalidInputError(f"{each.name} must be at least {least}, not {value}")
-        if self.agent_name in {"", "user"}:
+        if self.agent_name in {"", USER}:
             raise InvalidInputError(f"agent_name cannot be {self.agent_name!r}")
 
 

@@ -9,7 +9,7 @@ from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
 
 from gcp_adk_store.ces.host.results import Answer, Reply, RunFailure
-from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey, SessionKeyLike
+from gcp_adk_store.ces.host.settings import USER, RuntimeSettings, SessionKey, SessionKeyLike
 from gcp_adk_store.ces.http.fetching import HttpAccess
 from gcp_adk_store.ces.sandbox.interface import SandboxRunError
 from gcp_adk_store.ces.tools.declarations import (
@@ -200,9 +200,6 @@ def failure_of(error: Exception) -> RunFailure:
     return RunFailure(type=type(error).__name__, message=str(error))
 
 
-_USER: Final = "user"
-
-
 class RunOptions(TypedDict, total=False):
     """Options of a run."""
 
@@ -259,8 +256,8 @@ class Invocation:
             raise TypeError(f"unknown options of a run: {', '.join(sorted(unknown))}")
         for option, value in given.items():
             kinds[option].require(value)
-        if given.get("agent_name") == _USER:
-            raise InvalidInputError(f"agent_name cannot be {_USER!r}")
+        if given.get("agent_name") == USER:
+            raise InvalidInputError(f"agent_name cannot be {USER!r}")
         return cls(
             what=what,
             key=SessionKey.of(key),

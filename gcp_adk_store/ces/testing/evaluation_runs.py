@@ -15,10 +15,11 @@ from typing_extensions import override
 
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.conversation.conversation import Conversation
-from gcp_adk_store.ces.conversation.decisions import USER, ConversationTurn, in_force
+from gcp_adk_store.ces.conversation.decisions import ConversationTurn, in_force
 from gcp_adk_store.ces.conversation.models import SERVICE_ERRORS, ScriptedModel
 from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.host.session_context import visible
+from gcp_adk_store.ces.host.settings import USER
 from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
 from gcp_adk_store.ces.testing.evaluations import SILENT, EvaluatedTurn, Evaluation
 from gcp_adk_store.ces.testing.matching import expected_value

@@ -11,14 +11,13 @@ from pydantic.alias_generators import to_camel
 
 from gcp_adk_store.errors import InvalidInputError
 
-PLACES: Final = ("path", "query", "header", "cookie")
-_STYLE: Final = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
-_STYLES: Final = {
+PLACES: Final = {
     "path": ("simple",),
     "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
     "header": ("simple",),
     "cookie": ("form",),
 }
+"""Where parameters are, with the styles that they may have there, the default first."""
 _CHARACTERS: Final = 64 * 1024
 """The most of one argument in a URL or a header."""
 _BETWEEN: Final = {"spaceDelimited": " ", "pipeDelimited": "|"}
@@ -49,9 +48,9 @@ class Parameter:
             ValueError: *spec* is not a parameter.
         """
         name, place = spec.get("name"), spec.get("in")
-        if not isinstance(name, str) or place not in PLACES:
+        if not (isinstance(name, str) and isinstance(place, str) and place in PLACES):
             raise ValueError(f"an unknown kind of parameter {str(name)[:40]!r} in {str(place)[:40]!r}")
-        style = "json" if spec.get("content") else str(spec.get("style") or _STYLE[place])
+        style = "json" if spec.get("content") else str(spec.get("style") or PLACES[place][0])
         return cls(
             name=name,
             place=place,
@@ -118,7 +117,7 @@ class Parameter:
     def _encoded(self, value: Any) -> str:
         if self.style == "json":
             return json.dumps(value)
-        if self.style not in _STYLES[self.place]:
+        if self.style not in PLACES[self.place]:
             raise ArgumentsError(
                 f"the argument {self.name} has the style {self.style}, which is not supported"
             )

@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from gcp_adk_store.ces.guest.contract import CALLBACKS, subjects_of
+from gcp_adk_store.ces.guest.contract import CALLBACKS, SUBJECTS, subjects_of
 from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
 from gcp_adk_store.cli.ces import options
 from gcp_adk_store.cli.place import PLACE, open_store, place_options
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from gcp_adk_store.ces.host.results import Call, Run, RunFailure
 
 _UNKNOWN_TOOL: Final = "UnknownToolError"
-_SUBJECTS: Final = ("llm_request", "llm_response", "tool", "args", "tool_response")
 
 
 def _session_options(command: options.Command) -> options.Command:
@@ -94,7 +93,7 @@ def run_callback(kind: str, files: tuple[Path, ...], **given: Any) -> None:
     """
     from gcp_adk_store.ces.apps.layout import load_code  # noqa: PLC0415  # of the extra
 
-    about = _about(kind, {name: given.pop(name) for name in _SUBJECTS})
+    about = _about(kind, {name: given.pop(name) for name in SUBJECTS})
 
     async def work(runtime: "PythonRuntime", place: _Place, invocation_id: str) -> "CallbackRun":
         codes = [load_code(file) for file in files]
