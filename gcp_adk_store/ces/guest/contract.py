@@ -56,15 +56,8 @@ MAX_VARIABLE_BYTES: Final = 262_144
 """Above it the platform lets the whole turn fail, measured on a variable's JSON."""
 
 IMPORTABLE: Final = (
-    "annotated_types",
-    "ces_internal",
-    "ces_public",
-    "google.protobuf",
-    "numpy",
-    "pydantic",
-    "pydantic_core",
-    "typing_extensions",
-    "typing_inspection",
+    *("annotated_types", "ces_internal", "ces_public", "google.protobuf", "numpy", "pydantic"),
+    *("pydantic_core", "typing_extensions", "typing_inspection"),
 )
 
 

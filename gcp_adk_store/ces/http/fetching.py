@@ -17,18 +17,8 @@ from gcp_adk_store.ces.http.policy import HttpPolicy, RefusedError
 
 _OURS: Final = frozenset(
     {
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
+        *("accept-encoding", "connection", "content-length", "expect", "host", "keep-alive"),
+        *("proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
     }
 )
 """Headers that say how a request travels: those of code would lead it elsewhere, or break it."""

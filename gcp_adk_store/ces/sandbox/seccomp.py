@@ -39,48 +39,36 @@ other end, such as SO_PEERPIDFD, which is a handle on a process of the host."""
 _THE_CALL: Final = 1
 """The PID of user code: it is the first process, and the only one, of its namespace."""
 
-_FILES: Final = """\
+_ALLOWED: Final = """\
+# Files: its own in /tmp, and those of the interpreter, read-only.
 access chdir chmod close close_range copy_file_range creat dup dup2 dup3 faccessat faccessat2
 fadvise64 fallocate fchdir fchmod fchmodat fdatasync fgetxattr flistxattr fstat fstatfs
 fsync ftruncate getcwd getdents getdents64 getxattr lgetxattr link linkat listxattr llistxattr lseek
 lstat mkdir mkdirat newfstatat open openat pipe pipe2 pread64 preadv pwrite64 pwritev read readahead
 readlink readlinkat readv rename renameat renameat2 rmdir sendfile stat statfs statx symlink
 symlinkat sync_file_range truncate umask unlink unlinkat write writev
-"""
-"""Files: its own in /tmp, and those of the interpreter, read-only."""
-_TIMES: Final = ("utime", "utimensat", "utimes")
-"""Times of files."""
-_WAITING: Final = """\
+# Waiting.
 epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_wait eventfd eventfd2 poll ppoll pselect6
 select timerfd_create timerfd_gettime timerfd_settime
-"""
-"""Waiting."""
-_MEMORY: Final = """\
+# Memory.
 brk madvise mmap mprotect mremap munmap
-"""
-"""Memory."""
-_SELF: Final = """\
+# Threads, and what a process knows of itself.
 exit exit_group futex get_robust_list getcpu getegid geteuid getgid getgroups getpgid getpgrp getpid
 getppid getresgid getresuid getrlimit getrusage getsid gettid getuid membarrier restart_syscall rseq
 sched_get_priority_max sched_get_priority_min sched_getaffinity sched_getparam sched_getscheduler
 sched_yield set_robust_list set_tid_address sysinfo times uname
-"""
-"""Threads, and what a process knows of itself."""
-_SIGNALS: Final = """\
+# Signals to itself.
 pause rt_sigaction rt_sigpending rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigtimedwait
 sigaltstack
-"""
-"""Signals to itself."""
-_TIME: Final = """\
+# Time, which it cannot set.
 alarm clock_getres clock_gettime clock_nanosleep getitimer gettimeofday nanosleep setitimer time
 getrandom
-"""
-"""Time, which it cannot set."""
-_SOCKETS: Final = """\
+# The pair of sockets by which an event loop wakes itself, and nothing that names an address.
 getpeername getsockname shutdown
 """
-"""The pair of sockets by which an event loop wakes itself, and nothing that names an address."""
-_FREE: Final = (_FILES + _WAITING + _MEMORY + _SELF + _SIGNALS + _TIME + _SOCKETS).split()
+_FREE: Final = [name for line in _ALLOWED.splitlines() if not line.startswith("#") for name in line.split()]
+_TIMES: Final = ("utime", "utimensat", "utimes")
+"""Times of files."""
 
 
 class _Comparison(ctypes.Structure):
