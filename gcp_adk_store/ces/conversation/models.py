@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -132,13 +132,18 @@ class Asked:
 
 def _offered(request: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of the functions that *request* declares to the model, without those it excludes."""
+    shown = (each for tool in _tools(request) for each in tool["functionDeclarations"])
+    return frozenset(str(each.get("name")) for each in shown)
+
+
+def _tools(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the tools of *request*, without the functions that it excludes."""
     config = request.get("config") or {}
-    declared = (
-        str(each.get("name"))
-        for tool in config.get("tools") or ()
-        for each in tool.get("functionDeclarations") or ()
-    )
-    return frozenset(declared) - {*(config.get("excludedTools") or ())}
+    hidden = set(config.get("excludedTools") or ())
+    for tool in config.get("tools") or ():
+        shown = [each for each in tool.get("functionDeclarations") or () if each.get("name") not in hidden]
+        if shown:
+            yield {**tool, "functionDeclarations": shown}
 
 
 def to_adk(request: Mapping[str, Any]) -> LlmRequest:
@@ -146,14 +151,9 @@ def to_adk(request: Mapping[str, Any]) -> LlmRequest:
 
     A response whose call is not just before it, as a background tool's, becomes text: models refuse it else.
     """
-    config = dict(request.get("config") or {})
-    hidden = set(config.pop("excludedTools", None) or ())
-    tools = []
-    for tool in config.pop("tools", None) or ():
-        shown = [each for each in tool.get("functionDeclarations") or () if each.get("name") not in hidden]
-        if shown:
-            tools.append({**tool, "functionDeclarations": shown})
-    if tools:
+    given = request.get("config") or {}
+    config = {name: each for name, each in given.items() if name not in {"tools", "excludedTools"}}
+    if tools := [*_tools(request)]:
         config["tools"] = tools
     wire = {"contents": _paired(request.get("contents") or []), "config": config}
     made = LlmRequest.model_validate_json(json.dumps(wire))
