@@ -18,8 +18,17 @@ from google.adk.sessions import Session
 from gcp_adk_store import machine
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import Limiter, paced
-from gcp_adk_store.kernel.operation import Kind, Operation, OwnProcess, at_most, enter, kinds_of, leave
+from gcp_adk_store.kernel.concurrency import Limiter
+from gcp_adk_store.kernel.operation import (
+    Kind,
+    Operation,
+    OwnProcess,
+    at_most,
+    enter,
+    kinds_of,
+    leave,
+    paced,
+)
 from gcp_adk_store.model.keys import require_text
 
 T = TypeVar("T")

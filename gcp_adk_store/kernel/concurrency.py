@@ -20,7 +20,6 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
-from weakref import WeakKeyDictionary
 
 from gcp_adk_store import machine
 from gcp_adk_store.errors import OverloadedError
@@ -346,48 +345,6 @@ async def stepping(
                 await asyncio.wait({pending})
                 if not pending.cancelled():
                     pending.exception()  # nobody asks for it any more
-
-
-_CALLS_A_TURN: Final = 16
-"""Calls that begin in one turn of an event loop; one takes 0.05 to 0.5 ms until it waits."""
-
-
-class _Pace:
-    """The calls that have begun in this turn of an event loop, and those that wait for the next turns."""
-
-    def __init__(self) -> None:
-        self.begun = 0
-        self.waiting: deque[asyncio.Future[None]] = deque()
-
-    def go_on(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let the calls that have waited longest begin in this turn."""
-        self.begun = 0
-        while self.waiting and self.begun < _CALLS_A_TURN:
-            following = self.waiting.popleft()
-            if not following.done():  # otherwise its caller was cancelled
-                following.set_result(None)
-                self.begun += 1
-        if self.begun == _CALLS_A_TURN:
-            loop.call_soon(self.go_on, loop)
-
-
-_PACES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Pace]] = WeakKeyDictionary()
-
-
-async def paced() -> None:
-    """Wait until a call may begin, in the order of arrival: thousands in one turn would stall the loop."""
-    loop = asyncio.get_running_loop()
-    pace = _PACES.get(loop)
-    if pace is None:
-        pace = _PACES[loop] = _Pace()
-    if pace.begun == _CALLS_A_TURN:
-        following = loop.create_future()
-        pace.waiting.append(following)
-        await following
-        return
-    pace.begun += 1
-    if pace.begun == _CALLS_A_TURN:
-        loop.call_soon(pace.go_on, loop)
 
 
 async def yielding(items: Iterable[T]) -> list[T]:

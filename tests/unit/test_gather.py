@@ -7,7 +7,8 @@ from itertools import pairwise
 import pytest
 
 from gcp_adk_store import UnavailableError
-from gcp_adk_store.kernel.concurrency import gather, paced
+from gcp_adk_store.kernel.concurrency import gather
+from gcp_adk_store.kernel.operation import paced
 
 HANGS_S = 60.0
 
