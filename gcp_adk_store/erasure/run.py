@@ -89,6 +89,7 @@ class UserErasure:
         recovery_of_keys: RecoveryOf,
     ) -> None:
         self._storage = sessions.storage
+        self._follower = sessions._appender.follower  # noqa: SLF001  # of one store
         self._artifacts = artifacts
         self._recovery = recovery
         self.recovery_of_keys = recovery_of_keys
@@ -207,10 +208,13 @@ class _Run:
     async def erase(self, quiet_s: float) -> AsyncGenerator[ErasureProgress | ErasureReceipt, None]:
         """Erase in passes, *quiet_s* apart, until one finds nothing; then the receipt."""
         clock = self._documents.clock
+        follower = self._erasure._follower  # noqa: SLF001
         self._subject = await self._erasure.subject(self._key)
         await self._begin()
         for number in range(1, MAX_PASSES + 1):
             empty_at = clock.now()
+            if follower is not None:  # else it writes memories of what is erased
+                await follower.forget(self._key)
             is_empty = True
             async for stage, _, remove in self.find():
                 is_empty = False

@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from google.adk.events import Event
@@ -28,7 +28,10 @@ _Events: TypeAlias = dict[asyncio.AbstractEventLoop, dict[UserKey, dict[SessionK
 _FOLLOWED: Final = 8192
 """Sessions that this process knows to be remembered up to their last append."""
 _WAITING: Final = 10_000
-"""Events that may wait for their commit; beyond that, sessions catch up with their next append."""
+"""Events that may wait for their commit; beyond that, sessions catch up with their next append.
+
+As many may wait for the end of their turn; beyond that, a turn counts as ended: that of an agent that failed
+never ends."""
 
 
 class Remembering:
@@ -56,10 +59,14 @@ class Remembering:
         loop = asyncio.get_running_loop()
         self._let_go()
         key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
-        if self._count(loop) >= _WAITING:
+        if _count(self._waiting.get(loop, {})) >= _WAITING:
             self._followed.forget(lambda known: known == key)
             logger.warning("%s waits for its next append to be remembered: too many wait already", key)
             return
+        if _count(running := self._running.get(loop, {})) >= _WAITING:
+            oldest = next(iter(next(iter(running.values()))))
+            self._end_turn(loop, oldest)
+            self._start(loop, oldest.owner)
         sessions = self._running.setdefault(loop, {}).setdefault(key.owner, {})
         if self._followed.get(key):
             sessions.setdefault(key, []).append(event)
@@ -73,17 +80,22 @@ class Remembering:
             self._end_turn(loop, key)
             self._start(loop, key.owner)
 
-    def _count(self, loop: asyncio.AbstractEventLoop) -> int:
-        users = [*self._running.get(loop, {}).values(), *self._waiting.get(loop, {}).values()]
-        return sum(len(events) for sessions in users for events in sessions.values())
-
     def _end_turn(self, loop: asyncio.AbstractEventLoop, key: SessionKey) -> None:
         """Let what was appended to a session wait for its commit."""
-        users = self._running[loop]
-        events = users[key.owner].pop(key)
-        if not users[key.owner]:
-            del users[key.owner]
+        users = self._running.get(loop, {})
+        events = users.get(key.owner, {}).pop(key, [])  # none, if another thread let the user be forgotten
+        if not users.get(key.owner):
+            users.pop(key.owner, None)
         self._waiting.setdefault(loop, {}).setdefault(key.owner, {}).setdefault(key, []).extend(events)
+
+    async def forget(self, user: UserKey) -> None:
+        """Drop what waits of a user, and wait for the commit that is under way in this event loop."""
+        for users in (*self._running.values(), *self._waiting.values()):
+            users.pop(user, None)
+        self._followed.forget(lambda known: known.owner == user)
+        task = self._tasks.get(asyncio.get_running_loop(), {}).get(user)
+        if task is not None:
+            await asyncio.wait([task])
 
     async def flush(self) -> None:
         """Wait until what was appended in this event loop is remembered, or is logged as not."""
@@ -137,6 +149,10 @@ class Remembering:
             for users in (self._running.pop(loop, {}), self._waiting.pop(loop, {})):
                 for sessions in users.values():
                     self._followed.forget(lambda known, lost=sessions: known in lost)  # type: ignore[misc]
+
+
+def _count(users: Mapping[UserKey, Mapping[SessionKey, Sequence[Event]]]) -> int:
+    return sum(len(events) for sessions in users.values() for events in sessions.values())
 
 
 def _up_to(event: Event, events: Sequence[Event]) -> list[Event]:

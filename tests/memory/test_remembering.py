@@ -326,3 +326,36 @@ async def test_the_end_of_another_turn_does_not_remember_a_question_of_one_that_
 
         await store.sessions.flush()
         assert "second question" in await listed(store)
+
+
+async def test_what_waits_of_an_erased_user_is_not_remembered_later() -> None:
+    """The turn had not ended when the user was erased; the end of the store would end it."""
+    async with Store.local(":memory:", index_on_append=True) as store:
+        held = await store.sessions.create_session(session_id="s", **USER)
+        other = await store.sessions.create_session(app_name="app", user_id="other", session_id="s")
+        await store.sessions.append_event(held, said("answer", "agent"))
+        await store.sessions.append_event(held, said("erased"))
+        await store.sessions.append_event(other, said("kept"))
+        await store.erase_user(**USER)
+        await store.sessions.flush()
+
+        assert [] == await listed(store)
+        assert 1 == len((await store.memory.list_memories(app_name="app", user_id="other")).memories)
+
+
+async def test_turns_that_never_end_do_not_keep_others_from_being_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such as those of agents that failed: one whose turn began first counts as ended."""
+    monkeypatch.setattr("gcp_adk_store.memory.remembering._WAITING", 3)
+    async with Store.local(":memory:", index_on_append=True) as store:
+        for number in range(5):
+            failed = await store.sessions.create_session(session_id=f"{number}", **USER)
+            await store.sessions.append_event(failed, said(f"question {number}"))
+        held = await store.sessions.create_session(session_id="s", **USER)
+        await store.sessions.append_event(held, said("fact"))
+        await store.sessions.append_event(held, said("answer", "agent"))
+        await asyncio.wait([task for task in asyncio.all_tasks() if task is not asyncio.current_task()])
+
+        ended = [f"question {number}" for number in range(4)]
+        assert [*ended, "fact", "answer"] == await listed(store)

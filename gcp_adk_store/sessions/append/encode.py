@@ -16,7 +16,7 @@ from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.json_values import is_light
-from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.session_fields import text_of, turns_of
 from gcp_adk_store.model.sessions import Append
@@ -162,6 +162,10 @@ class Follower(Protocol):
 
     async def flush(self) -> None:
         """Wait for what was begun in this event loop."""
+        ...
+
+    async def forget(self, user: UserKey) -> None:
+        """Let nothing that was appended of *user* so far be written any more."""
         ...
 
 
