@@ -312,6 +312,19 @@ def finite(value: Any) -> Any:
     return value
 
 
+def is_equal(actual: Any, expected: Any) -> bool:
+    """Return whether both are the same JSON; 1 and 1.0 are, 1 and true are not."""
+    if isinstance(actual, bool) or isinstance(expected, bool):
+        return actual is expected
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        return actual.keys() == expected.keys() and all(
+            is_equal(actual[key], expected[key]) for key in actual
+        )
+    if isinstance(actual, list) and isinstance(expected, list):
+        return len(actual) == len(expected) and all(map(is_equal, actual, expected))
+    return bool(actual == expected)
+
+
 def _encode(match: re.Match[str]) -> str:
     found = match[0]
     return _SIGN + (found if found == _SIGN else f"{ord(found):04x}")

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gcp_adk_store.model.json_values import is_equal
+
 DIGEST_BYTES: Final = 8
 """Bytes that stand for the id of a memory. Of a million ids, two are taken for one with a chance of 1 to 37
 million; then the second memory is not kept."""
@@ -145,7 +147,7 @@ class MemoryFilter:
     before: float | None = None
     """Unix time in seconds, exclusive."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Keys and values that the memory's metadata must have."""
+    """Keys and values that the memory's metadata must have; True is not 1."""
 
     def accepts(self, memory: Memory, *, now: float) -> bool:
         """Return whether *memory* fits and has not ended."""
@@ -156,7 +158,7 @@ class MemoryFilter:
             and (self.after is None or memory.time >= self.after)
             and (self.before is None or memory.time < self.before)
             and all(
-                name in memory.metadata and memory.metadata[name] == value
+                name in memory.metadata and is_equal(memory.metadata[name], value)
                 for name, value in self.metadata.items()
             )
         )

@@ -239,6 +239,8 @@ async def test_memories_are_added_as_they_are(store: Store, memory: MemoryServic
     assert found["likes ham"].id
     assert ["likes rum"] == await search(other, "likes", metadata={"kind": "drink"})
     assert [] == await search(other, "likes", metadata={"kind": "drink", "m": None})
+    assert ["likes rum"] == await search(other, "likes", metadata={"n": [1.0, {"x": None}]})
+    assert [] == await search(other, "likes", metadata={"n": [True, {"x": None}]})
 
 
 async def test_a_search_is_filtered(memory: MemoryService) -> None:
