@@ -6,12 +6,7 @@ import inspect
 import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import (
-    Any,
-    Final,
-    TypeVar,
-    overload,
-)
+from typing import Any, Final, TypeVar, cast, overload
 
 from google.adk.sessions import Session
 
@@ -32,6 +27,7 @@ from gcp_adk_store.kernel.operation import (
 from gcp_adk_store.model.keys import require_text
 
 T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 _NAMED_IDS: Final = ("app_name", "filename", "owner", "anchors")
 """Ids, and with them all whose names end with ``_id``."""
@@ -60,19 +56,21 @@ def checks_kinds(service: type[T]) -> type[T]:
         if name.startswith("_") and name != "__init__":
             continue
         if isinstance(method, classmethod):
-            setattr(service, name, classmethod(_checked(method.__func__)))
+            setattr(service, name, classmethod(checks_arguments(method.__func__)))
         elif inspect.isfunction(method) and not hasattr(method, "checks_kinds"):
-            setattr(service, name, _checked(method))
+            setattr(service, name, checks_arguments(method))
     return service
 
 
-def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
+def checks_arguments(method: Method) -> Method:
+    """Let a function, or a method, check its arguments when it is called."""
+
     @functools.wraps(method)
     def call(*args: Any, **given: Any) -> Any:
         require_kinds(method, args, given)
         return method(*args, **given)
 
-    return call
+    return cast("Method", call)
 
 
 def _require(kind: Kind, value: object) -> None:
@@ -80,8 +78,6 @@ def _require(kind: Kind, value: object) -> None:
     if isinstance(value, str) and (kind.name in _NAMED_IDS or kind.name.endswith("_id")):
         require_text(value, kind.name)
 
-
-Method = TypeVar("Method", bound=Callable[..., Any])
 
 _IDS: Final = ("app_name", "user_id", "session_id", "filename", "version", "task_id")
 

@@ -9,12 +9,13 @@ from google.adk.events import Event
 from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from gcp_adk_store.errors import InvalidInputError, SessionExistsError, SessionMissingError
+from gcp_adk_store.errors import InvalidInputError, SessionExistsError, SessionMissingError, UnavailableError
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.moving.canonical import each, kept_state, spooled
 from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.records import SHARED_STATE_SESSION, Listed, Record, Traits
+from gcp_adk_store.moving.report import failure_of_one
 
 _NO_EVENTS: Final = GetSessionConfig(num_recent_events=0)
 _VERTEX_IDS: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -74,7 +75,11 @@ class AdkService:
 
     async def sessions(self, app: str, user: str | None) -> AsyncIterator[Listed]:
         """As the port, in one call of the service, which lists all sessions at once."""
-        found = await self._service.list_sessions(app_name=app, user_id=user)
+        try:
+            found = await self._service.list_sessions(app_name=app, user_id=user)
+        except Exception as exc:
+            says = f"{self.traits.kind} does not list its sessions: {failure_of_one(exc)}; see the cause"
+            raise UnavailableError(says) from exc
         for session in sorted(found.sessions, key=lambda one: (one.user_id, one.id)):
             if session.id != SHARED_STATE_SESSION:
                 yield Listed(
@@ -179,7 +184,7 @@ def _stamp(session: Session) -> str:
 
 
 def _scopes(session: Session) -> ScopedState:
-    scopes = split_scopes(session.state)
+    scopes = split_scopes(kept_state(session.state)[0])
     return ScopedState(app=scopes.app, user=scopes.user)
 
 

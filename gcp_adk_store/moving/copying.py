@@ -8,13 +8,14 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from google.adk.artifacts import BaseArtifactService
 from google.adk.sessions import BaseSessionService
 from google.genai import types
 
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.model.artifacts import TOMBSTONE
 from gcp_adk_store.model.keys import USER_NAMESPACE, SessionKey
@@ -25,6 +26,7 @@ from gcp_adk_store.moving.places import (
     open_source,
     open_target,
     require_folder,
+    require_place,
     source_name,
 )
 from gcp_adk_store.moving.records import Listed, Source, Target, differing
@@ -104,6 +106,7 @@ def open_artifacts(given: ArtifactPlace) -> BaseArtifactService:
     """
     if isinstance(given, BaseArtifactService):
         return given
+    require_place(given, "an artifact service")
     if given.partition(":")[0].lower() in ("gs", "gs+local"):
         from gcp_adk_store.adk_server.services import artifact_service  # noqa: PLC0415  # with Google's clients
 
@@ -131,9 +134,12 @@ def _content(part: types.Part | None) -> bytes | None:
     return part.model_dump_json(exclude_none=True).encode()
 
 
+_TWO: Final = 2
+
 OnProgress = Callable[[Report], object]
 
 
+@checks_arguments
 async def copy(
     source: str | BaseSessionService | Source,
     target: str | BaseSessionService | Target,
@@ -187,6 +193,9 @@ async def copy(
         UnavailableError, OutcomeUnknownError, AccessDeniedError, NotProvisionedError: a store failed; what is
             finished is kept, and another call goes on.
     """
+    for name, pair in (("artifacts", artifacts), ("memories", memories)):
+        if pair is not None and len(pair) != _TWO:
+            raise InvalidInputError(f"{name} has {len(pair)} places, it must have two: source and target")
     if source is target or (isinstance(source, str) and source_name(source) == source_name(target)):
         raise InvalidInputError("source and target are the same; name another target")
     what = f"{source_name(source)} -> {source_name(target)}, app {app_name!r}, user {user_id!r}"

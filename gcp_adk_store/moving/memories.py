@@ -17,7 +17,7 @@ from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import Memory
-from gcp_adk_store.moving.places import firestore_place, require_folder
+from gcp_adk_store.moving.places import firestore_place, require_folder, require_place
 from gcp_adk_store.moving.report import Report, failure_of_one
 from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -168,6 +168,7 @@ def memory_service(given: MemoryPlace) -> BaseMemoryService:
     """
     if isinstance(given, BaseMemoryService):
         return given
+    require_place(given, "a memory service")
     from google.adk.cli.service_registry import get_service_registry  # noqa: PLC0415  # half of ADK's command
 
     if given.partition(":")[0].lower() in ("firestore", "firestore+local"):

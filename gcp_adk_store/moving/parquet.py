@@ -12,6 +12,7 @@ from google.adk.events import Event
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.imports import how_to_install
+from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.model.json_values import finite
 from gcp_adk_store.moving.canonical import Digest, canonical_event, canonical_state
 from gcp_adk_store.moving.records import Record
@@ -67,6 +68,7 @@ EVENT_COLUMNS: Final = {
 """Columns of events; ``state_delta`` and ``event`` are JSON, the latter the whole event."""
 
 
+@checks_arguments
 async def export_parquet(
     records: AsyncIterator[Record], folder: Path, *, on_event: Callable[[int], object]
 ) -> Exported:

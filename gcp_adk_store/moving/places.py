@@ -2,7 +2,7 @@
 
 import os
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from google.adk.sessions import BaseSessionService
 
@@ -32,6 +32,7 @@ def open_source(given: str | BaseSessionService | Source) -> Source:
         return AdkJava.connect(**firestore_place(given))
     if isinstance(given, (str, BaseSessionService)):
         return open_target(given)
+    _require_store(given)
     return given
 
 
@@ -47,14 +48,23 @@ def open_target(given: str | BaseSessionService | Target) -> Target:
         return OwnStore(given, closes=False)
     if isinstance(given, BaseSessionService):
         return AdkService(given, closes=False)
+    _require_store(given)
     if not hasattr(given, "write"):
         raise InvalidInputError(f"{given.traits.kind} is for reading alone; name another target")
     return given
 
 
+def _require_store(given: object) -> None:
+    if not hasattr(given, "traits"):
+        says = f"a {type(given).__name__} is no store to copy from or to"
+        raise InvalidInputError(
+            f"{says}: pass a session service of ADK, or a URI such as firestore://PROJECT"
+        )
+
+
 def is_missing_folder(given: object) -> bool:
     """Return whether *given* is the URI of a local store whose folder contains none: to open it makes one."""
-    parts = urlsplit(given) if isinstance(given, str) else None
+    parts = _split(given) if isinstance(given, str) else None
     if parts is None or not parts.scheme.endswith("+local"):
         return False
     return not os.path.exists(os.path.join(unquote(parts.path), DATABASE))  # noqa: PTH110, PTH118  # no OSError
@@ -67,7 +77,7 @@ def require_folder(given: object) -> None:
         InvalidInputError: the folder contains no store.
     """
     if is_missing_folder(given):
-        folder = unquote(urlsplit(str(given)).path)
+        folder = unquote(_split(str(given)).path)
         raise InvalidInputError(
             f"the folder {folder[:200]!r} contains no local store that this user can read: name another one"
         )
@@ -77,9 +87,19 @@ def source_name(given: object) -> str:
     """Return the name of a store without credentials, for a ledger."""
     if not isinstance(given, str):
         return type(given).__name__
-    parts = urlsplit(given)
+    parts = _split(given)
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}{'?' if parts.query else ''}{parts.query}"
+
+
+def require_place(given: object, what: str) -> None:
+    """Require that *given* is the URI of a service, which *what* names.
+
+    Raises:
+        InvalidInputError: it is something else.
+    """
+    if not isinstance(given, str):
+        raise InvalidInputError(f"{what} must be a service of ADK or its URI, not {type(given).__name__}")
 
 
 def _of_uri(uri: str) -> Target:
@@ -106,6 +126,13 @@ def _of_uri(uri: str) -> Target:
     return AdkService(service, closes=True)
 
 
+def _split(uri: str) -> SplitResult:
+    try:
+        return urlsplit(uri)
+    except ValueError:  # from None: the URI may hold a password
+        raise InvalidInputError("a URI has a malformed host, such as one with a [ and no ]") from None
+
+
 def _scheme(uri: str) -> str:
     scheme, colon, _ = uri.partition(":")
     if not colon or not scheme:
@@ -121,7 +148,7 @@ def firestore_place(uri: str) -> dict[str, Any]:
     Raises:
         InvalidInputError: a part is malformed.
     """
-    parts = urlsplit(uri)
+    parts = _split(uri)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if parts.fragment or "/" in parts.path.strip("/") or options.keys() - {"root"} or "" in options.values():
         raise InvalidInputError(f"{parts.scheme}: write {parts.scheme}://PROJECT/DATABASE?root=COLLECTION")

@@ -13,6 +13,7 @@ from gcp_adk_store.errors import SessionMissingError, StoredDataError
 from gcp_adk_store.model.internal_metadata import event_elsewhere
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.moving.canonical import canonical_state
 from gcp_adk_store.moving.importing import SessionHeader, SessionImports
 from gcp_adk_store.sessions.describe.decide import UnreadableSession
 from gcp_adk_store.sessions.describe.format import HEADER_OF_INFO, read_info
@@ -246,7 +247,11 @@ class SessionExports:
 
 def differing(wanted: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
     """Return the keys of *wanted* that are not *there* with the same value."""
-    return [key for key, value in wanted.items() if key not in there or there[key] != value]
+    return [
+        key
+        for key, value in wanted.items()
+        if key not in there or canonical_state({key: there[key]}) != canonical_state({key: value})
+    ]
 
 
 def _unreadable(found: UnreadableSession) -> Listed:

@@ -182,13 +182,19 @@ class Ledger:
                 name = ""
             sql = sqlite3.connect(name, isolation_level=None)
             try:
+                _require_no_other(sql, of=path)
                 ledger = cls(sql)
                 ledger._require(copy, of=path)
             except BaseException:
                 sql.close()
                 raise
-        except sqlite3.Error as exc:
-            raise InvalidInputError(f"{path} cannot be used as a ledger ({exc}); name another file") from exc
+        except InvalidInputError:
+            raise
+        except (sqlite3.Error, ValueError) as exc:  # of a name that no file has
+            says = exc if isinstance(exc, sqlite3.Error) else "no file has this name"
+            raise InvalidInputError(
+                f"{path!r} cannot be used as a ledger ({says}); name another file"
+            ) from exc
         return ledger
 
     def _require(self, copy: str, *, of: object) -> None:
@@ -254,3 +260,10 @@ class Ledger:
     def close(self) -> None:
         """Close the file."""
         self._sql.close()
+
+
+def _require_no_other(sql: sqlite3.Connection, *, of: object) -> None:
+    """Require that a file is no database of another program, before anything is written to it."""
+    tables = {name for (name,) in sql.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if tables and tables != {"facts", "sessions", "users"}:
+        raise InvalidInputError(f"{of} is a database, and not a ledger; name another file")

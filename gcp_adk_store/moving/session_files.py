@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, Final, Literal
+from typing import Any, BinaryIO, Final, Literal, get_args
 
 from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
@@ -11,6 +11,7 @@ from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.codec.events import decode_event
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
+from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.model.json_values import finite
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
@@ -37,6 +38,7 @@ class Exported:
     events: int
 
 
+@checks_arguments
 async def records_of(
     service: SessionService,
     app: str,
@@ -86,6 +88,7 @@ async def records_of(
                 on_unreadable(unreadable)
 
 
+@checks_arguments
 async def export_jsonl(
     records: AsyncIterator[Record],
     file: BinaryIO,
@@ -118,6 +121,7 @@ async def export_jsonl(
     return Exported(sessions, events)
 
 
+@checks_arguments
 async def import_jsonl(
     file: BinaryIO,
     target: str | BaseSessionService | Target,
@@ -152,6 +156,9 @@ async def import_jsonl(
         InvalidInputError: a line is not one of an export, or longer than 1 GiB, or its session cannot be
             stored; the error of a line has its number.
     """
+    if on_conflict not in get_args(OnConflict):
+        allowed = ", ".join(get_args(OnConflict))
+        raise InvalidInputError(f"on_conflict is {on_conflict!r:.40}, it must be one of {allowed}")
     report, lines = Report(), _Lines(file)
     into = open_target(target)
     last: Record | None = None

@@ -41,6 +41,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "one"
 
 
+def test_a_source_that_does_not_open_ends_a_copy_with_one_message(tmp_path: Path) -> None:
+    """Whatever its service raises."""
+    result = run("copy", f"sqlite:///{tmp_path}/none/adk.db", uri(tmp_path / "two"), "--app", APP)
+
+    assert 2 == result.exit_code
+    assert "does not answer" in result.stderr
+
+
 def test_a_copy_goes_from_uri_to_uri_and_back(folder: Path, tmp_path: Path) -> None:
     """Over ADK's SQLite service, verified; a second run finds everything there."""
     sqlite = f"sqlite:///{tmp_path}/adk.db"

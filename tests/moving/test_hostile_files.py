@@ -172,6 +172,12 @@ async def test_a_line_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 1001 == file.tell()
 
 
+async def test_an_unknown_answer_to_a_conflict_is_refused() -> None:
+    """It was taken for a new id."""
+    with pytest.raises(InvalidInputError, match="it must be one of skip, overwrite, new-id"):
+        await import_jsonl(io.BytesIO(), InMemorySessionService(), on_conflict="Overwrite")  # type: ignore[arg-type]
+
+
 async def test_a_session_that_is_left_out_is_checked_too() -> None:
     """A damaged line ends the import, whatever becomes of its session."""
     async with Store.local(":memory:") as store:

@@ -1,7 +1,10 @@
 """A copy that is killed at any step goes on when it is called again: nothing twice, nothing missed."""
 
 import asyncio
+import sqlite3
 from base64 import b64encode
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -205,6 +208,40 @@ async def test_a_ledger_of_another_copy_is_refused(tmp_path: Path) -> None:
             await copy(one, other, app_name="other", resume=tmp_path / path)
 
 
+async def test_a_database_of_another_program_is_no_ledger(tmp_path: Path) -> None:
+    """Such as that of the source: no table is added to it."""
+    async with Store.local(tmp_path) as store:
+        await fill(store.sessions, [("u", "s", many(1))])
+        file = tmp_path / "store.sqlite3"
+        with closing(sqlite3.connect(file)) as sql:
+            before = sql.execute("SELECT name FROM sqlite_master").fetchall()
+            with pytest.raises(InvalidInputError, match="is a database, and not a ledger"):
+                await copy(store.sessions, InMemorySessionService(), app_name=APP, resume=file)
+            assert before == sql.execute("SELECT name FROM sqlite_master").fetchall()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"app_name": 5}, "app_name must be a string, not int"),
+        ({"since": "2026"}, "since must be a number or None, not str"),
+        ({"follow": True}, "follow must be an Event or None, not bool"),
+        ({"resume": "a\0b"}, "cannot be used as a ledger"),
+        ({"source": "http://["}, "a malformed host"),
+        ({"source": 5}, "a int is no store"),
+        ({"target": None}, "a NoneType is no store"),
+        ({"artifacts": (InMemoryArtifactService(),)}, "artifacts has 1 places"),
+        ({"artifacts": (1, 2)}, "an artifact service must be a service of ADK or its URI, not int"),
+        ({"memories": (1, 2)}, "a memory service must be a service of ADK or its URI, not int"),
+    ],
+)
+async def test_arguments_of_another_kind_are_refused(given: dict[str, Any], says: str) -> None:
+    """By name, before anything is read."""
+    services: dict[str, Any] = {"source": InMemorySessionService(), "target": InMemorySessionService()}
+    with pytest.raises(InvalidInputError, match=says):
+        await copy(**{**services, "app_name": APP, **given})
+
+
 class Losing(InMemorySessionService):
     """A service that drops the second event."""
 
@@ -238,6 +275,22 @@ async def test_verify_finds_a_state_that_differs() -> None:
             ("state", "1 keys differ from what the events say: 'k1'"),
             ("differs", "the state differs"),
         ] == [(note.kind, note.says) for note in report.notes if note.kind in ("state", "differs")]
+
+
+async def test_shared_state_is_compared_with_its_types() -> None:
+    """True is not 1, and a time is the text that a store keeps of it."""
+    source = InMemorySessionService()
+    async with Store.local(":memory:") as store:
+        for service, flag in ((source, True), (store.sessions, 1)):
+            who: dict[str, Any] = {"app_name": APP, "user_id": "u", "session_id": f"of {flag}"}
+            state = {"user:flag": flag, "app:at": datetime(2026, 1, 1, tzinfo=UTC)}
+            await service.create_session(**who, state=state)
+        report = await copy(source, store.sessions, app_name=APP, verify=True)
+        found = await store.sessions.get_session(**who)
+
+    assert report.is_complete
+    assert found is not None
+    assert found.state["user:flag"] is True
 
 
 async def test_another_session_of_the_id_stays_as_it_is() -> None:
