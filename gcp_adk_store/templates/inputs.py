@@ -13,7 +13,8 @@ from typing import Any, Final, TypeVar, overload
 
 from google.adk.agents import BaseAgent
 
-from gcp_adk_store.errors import PromptTemplateError
+from gcp_adk_store.errors import InvalidInputError, PromptTemplateError
+from gcp_adk_store.kernel.calls import checks_arguments, require_kinds
 from gcp_adk_store.templates.parsing import require_template
 
 logger = logging.getLogger(__name__)
@@ -54,8 +55,9 @@ def resolve_template(template: str | None, inputs: Mapping[str, Any] | None) -> 
 
     Raises:
         PromptTemplateError: variables have no input; the error names all of them.
-        InvalidInputError: *template* is neither a text nor ``None``.
+        InvalidInputError: *template* is neither a text nor ``None``, or *inputs* is no mapping.
     """
+    require_kinds(resolve_template, (), {"inputs": inputs})
     if template is None:
         return None
     require_template(template)
@@ -74,31 +76,42 @@ def resolve_template(template: str | None, inputs: Mapping[str, Any] | None) -> 
     )
 
 
+@checks_arguments
 def resolve_tasks(tasks: Iterable[PromptTask], inputs: Mapping[str, Any] | None) -> list[PromptTask]:
     """Return copies of *tasks* with resolved texts; the tasks themselves stay unchanged.
 
     Raises:
         PromptTemplateError: a text of a task has a variable without input.
+        InvalidInputError: one of *tasks* is no task, or *inputs* is no mapping.
     """
+    given = [*tasks]
+    for task in given:
+        if not isinstance(task, PromptTask):
+            raise InvalidInputError(f"each of tasks must be a PromptTask, not {type(task).__name__}")
     return [
         replace(
             task,
             description=resolve_template(task.description, inputs),
             expected_output=resolve_template(task.expected_output, inputs),
         )
-        for task in tasks
+        for task in given
     ]
 
 
+@checks_arguments
 def resolve_agent(agent: Agent, inputs: Mapping[str, Any] | None) -> Agent:
     """Return a copy of *agent* and its sub-agents with resolved descriptions and instructions.
 
     Instructions that are functions stay as they are. ``{user:name}``, which cannot name an input, and
-    ``{{name}}``, which becomes ``{name}``, stay for the session's state when the agent runs.
+    ``{{name}}``, which becomes ``{name}``, stay for the session's state when the agent runs. So does
+    ``{other}`` in a value: ADK cannot distinguish it from the template's.
 
     Raises:
         PromptTemplateError: a text has a variable without input.
+        InvalidInputError: *agent* is no agent of ADK, or *inputs* is no mapping.
     """
+    if not isinstance(agent, BaseAgent):
+        raise InvalidInputError(f"agent must be an agent of ADK, not {type(agent).__name__}")
     update: dict[str, Any] = {
         name: resolve_template(text, inputs)
         for name in _AGENT_TEXTS

@@ -19,7 +19,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store.errors import InvalidInputError, TemplateKeyError
-from gcp_adk_store.kernel.calls import checks_kinds
+from gcp_adk_store.kernel.calls import checks_kinds, require_kinds
 from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.templates.parsing import (
     Placeholder,
@@ -78,8 +78,10 @@ class TemplateSettings:
                 raise InvalidInputError(f"{name} is {given!r:.40}, it must be one of {', '.join(known)}")
         if (most := self.max_value_chars) is not None and most < 1:
             raise InvalidInputError(f"max_value_chars is {most}, it must be 1 or more, or None")
-        if isinstance(self.allowed_keys, str):
-            raise InvalidInputError("allowed_keys is a text, it must be a collection of keys")
+        keys = self.allowed_keys
+        if isinstance(keys, str) or not all(isinstance(key, str) for key in keys or ()):
+            what = "text" if isinstance(keys, str) else f"{type(keys).__name__} of other things"
+            raise InvalidInputError(f"allowed_keys is a {what}, it must be a collection of keys")
 
     def means_itself(self, placeholder: Placeholder) -> bool:
         """Return whether *placeholder* is never filled."""
@@ -131,6 +133,7 @@ async def inject_session_state(
         InvalidInputError: *template* or *context* has a wrong type, or an artifact needs a missing service.
     """
     require_template(template)
+    require_kinds(inject_session_state, (), {"artifact_service": artifact_service, "settings": settings})
     session, service = _source(context, artifact_service)
     if "{" not in template:
         return template
@@ -170,6 +173,7 @@ def session_instruction(
         InvalidInputError: *template* is not a text.
     """
     require_template(template)
+    require_kinds(session_instruction, (), {"artifact_service": artifact_service, "settings": settings})
     return partial(inject_session_state, template, artifact_service=artifact_service, settings=settings)
 
 

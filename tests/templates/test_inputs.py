@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store import (
+    InvalidInputError,
     PromptTask,
     PromptTemplateError,
     StoreError,
@@ -351,3 +352,21 @@ def test_a_tree_that_lacks_an_input_is_an_error() -> None:
         resolve_agent(tree(), {"topic": "tea"})
 
     assert ("team",) == raised.value.missing_variables
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: resolve_template("{a}", 5), "inputs must be a mapping or None, not int"),  # type: ignore[call-overload]
+        (lambda: resolve_template("{a}", ["a"]), "inputs must be a mapping or None, not list"),  # type: ignore[call-overload]
+        (lambda: resolve_tasks([PromptTask()], "a"), "inputs must be a mapping or None, not str"),  # type: ignore[arg-type]
+        (lambda: resolve_tasks("ab", {}), "each of tasks must be a PromptTask, not str"),  # type: ignore[arg-type]
+        (lambda: resolve_tasks(None, {}), "tasks must be an Iterable, not NoneType"),  # type: ignore[arg-type]
+        (lambda: resolve_agent("a", {}), "agent must be an agent of ADK, not str"),  # type: ignore[type-var]
+        (lambda: resolve_agent(LlmAgent(name="a"), 5), "inputs must be a mapping or None, not int"),  # type: ignore[arg-type]
+    ],
+)
+def test_arguments_of_another_kind_are_refused(call: Callable[[], object], says: str) -> None:
+    """By name, and with their kind."""
+    with pytest.raises(InvalidInputError, match=says):
+        call()

@@ -2,6 +2,7 @@ r"""Show how instructions are filled from a session's state and artifacts."""
 
 import asyncio
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import pytest
@@ -129,6 +130,13 @@ async def test_no_template_is_a_clear_error() -> None:
         resolve_template(5, {})  # type: ignore[call-overload]
     with pytest.raises(InvalidInputError, match="template must be a text, not int"):
         lint_template(5)  # type: ignore[arg-type]
+
+
+async def test_no_settings_are_a_clear_error() -> None:
+    """Of both functions, at once."""
+    for call in (session_instruction, partial(inject_session_state, context=session())):
+        with pytest.raises(InvalidInputError, match="settings must be a TemplateSettings, not NoneType"):
+            await call("{a}", settings=None)  # type: ignore[misc,arg-type]
 
 
 @pytest.mark.parametrize("context", [None, {"key": 1}])
@@ -438,6 +446,7 @@ async def test_an_artifact_with_brackets_in_its_name_can_be_allowed() -> None:
         ({"max_value_chars": 0}, "max_value_chars is 0"),
         ({"max_value_chars": "9"}, "max_value_chars must be a whole number or None, not str"),
         ({"allowed_keys": "key"}, "allowed_keys is a text"),
+        ({"allowed_keys": [1]}, "allowed_keys is a list of other things"),
     ],
 )
 def test_a_setting_that_there_is_not_is_refused(wrong: dict[str, Any], says: str) -> None:
