@@ -20,6 +20,7 @@ with needs_a2a():
     from a2a.utils.errors import InvalidParamsError
     from a2a.utils.task import ListTasksCursor, decode_list_tasks_cursor, encode_list_tasks_cursor
     from google.protobuf.message import DecodeError
+    from google.protobuf.timestamp_pb2 import Timestamp
 
 _KNOWN_BYTES: Final = 64 * 1024 * 1024
 """Memory for the tasks whose versions the store remembers; most of them are in use by a server anyway."""
@@ -122,7 +123,7 @@ class TaskStore(TaskRecords, A2aTaskStore):
         """Return a page as :meth:`list` does."""
         since = None
         if params.HasField("status_timestamp_after"):
-            since = (params.status_timestamp_after.seconds, params.status_timestamp_after.nanos)
+            since = _in_order(params.status_timestamp_after)
 
         def is_chosen(task: TaskHeader) -> bool:
             return (
@@ -175,5 +176,10 @@ def _header_of(task: Task) -> TaskHeader:
         id=task.id,
         context_id=task.context_id,
         state=task.status.state,
-        time=None if time is None else (time.seconds, time.nanos),
+        time=None if time is None else _in_order(time),
     )
+
+
+def _in_order(time: Timestamp) -> tuple[int, int]:
+    """Return seconds and nanoseconds; protobuf holds any number of both, and any sign."""
+    return divmod(time.seconds * _NANOS + time.nanos, _NANOS)

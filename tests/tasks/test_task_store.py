@@ -7,8 +7,9 @@ import pickle
 
 import pytest
 from a2a.server.cluster import ConcurrentTaskModificationError
-from a2a.types import ListTasksRequest, Task, TaskState
+from a2a.types import ListTasksRequest, Task, TaskState, TaskStatus
 from a2a.utils.errors import InvalidParamsError
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from gcp_adk_store import InvalidInputError, Store, TaskConflictError
 from gcp_adk_store.tasks import TaskStore
@@ -204,6 +205,20 @@ async def test_a_task_that_no_commit_takes_is_refused_with_its_size(opened: Open
         await opened().tasks.save(task(context_id="c" * 1501), ANN)
     with pytest.raises(InvalidInputError, match="task_id takes 1501 bytes"):
         await opened().tasks.get("t" * 1501, ANN)
+
+
+async def test_a_task_of_any_time_is_read_and_listed(opened: Open) -> None:
+    """Protobuf holds nanoseconds below 0 and above a second; a save took them, and no read did after it."""
+    store = opened()
+    for id_, seconds, nanos in (("b", 5, 2_000_000_000), ("c", 6, 0), ("a", 8, -1)):
+        given = Timestamp(seconds=seconds, nanos=nanos)
+        await store.tasks.save(Task(id=id_, status=TaskStatus(timestamp=given)), ANN)
+    pages = [await store.tasks.list(ListTasksRequest(page_size=2), ANN)]
+    after = ListTasksRequest(page_token=pages[0].next_page_token)
+    pages.append(await store.tasks.list(after, ANN))
+
+    assert [["a", "b"], ["c"]] == [[each.id for each in page.tasks] for page in pages]
+    assert 2_000_000_000 == (await read(store.tasks, "b")).status.timestamp.nanos
 
 
 async def test_an_owner_resolver_decides_whose_a_task_is(opened: Open) -> None:
