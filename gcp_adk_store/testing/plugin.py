@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import uuid
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -89,7 +90,7 @@ def adk_store_simulate(request: pytest.FixtureRequest) -> "Callable[..., Simulat
     from gcp_adk_store.testing.simulation import simulate  # noqa: PLC0415  # as above
 
     only: int | None = request.config.getoption("--adk-store-seed")
-    repeat = f"pytest '{request.node.nodeid}' --adk-store-seed {{seed}}"
+    repeat = f"pytest {shlex.quote(request.node.nodeid)} --adk-store-seed {{seed}}"
 
     def run(scenario: "Scenario", *, schedules: int = 100, faults: "Faults | None" = None) -> "Simulated":
         seeds = range(schedules) if only is None else [only]

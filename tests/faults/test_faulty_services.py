@@ -1,6 +1,7 @@
 """Wrapped services are ADK's services, but for the calls that a plan picks."""
 
 import asyncio
+import contextlib
 from collections import Counter
 from typing import Any
 
@@ -24,6 +25,7 @@ from gcp_adk_store.testing.faults import (
     Lose,
     Refuse,
     from_nth,
+    no_faults,
     nth,
     only,
 )
@@ -129,6 +131,27 @@ async def test_the_next_append_learns_of_the_one_whose_answer_was_lost(adk_store
     await sessions.append_event(found, lost)
 
     assert [lost.id] == await stored_events(sessions)
+
+
+@pytest.mark.parametrize("again", [Lose(), None, Refuse()])
+async def test_the_same_append_again_continues_after_a_lost_answer(
+    adk_store_local: Store, again: Fault | None
+) -> None:
+    """Whatever goes wrong with it, the next one puts the event into the session, as in a real store."""
+    sessions = FaultySessionService(adk_store_local.sessions)
+    session = await sessions.create_session(**WHO)
+    lost = event()
+    for fault in (Lose(), again):
+        sessions.plan = no_faults if fault is None else only("append_event", nth(0, fault))
+        with contextlib.suppress(OutcomeUnknownError, UnavailableError):
+            await sessions.append_event(session, lost)
+    sessions.plan = no_faults
+    for each in (lost, event()):
+        await sessions.append_event(session, each)
+
+    assert lost is session.events[0]
+    assert [one.id for one in session.events] == await stored_events(sessions)
+    assert 2 == len(session.events)
 
 
 async def test_a_held_append_moves_the_callers_session_when_it_is_released(

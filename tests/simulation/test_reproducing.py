@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import subprocess
 import sys
 from typing import Any, Final
@@ -10,6 +11,7 @@ import pytest
 from google.adk.events import Event
 from google.genai import types
 
+from gcp_adk_store import InvalidInputError
 from gcp_adk_store.testing.simulation import (
     EndlessError,
     Faults,
@@ -229,3 +231,25 @@ def test_a_process_that_is_cut_off_gets_no_answer_until_it_is_connected() -> Non
         assert await service.beside().sessions.get_session(**KEY) is not None
 
     simulate(partition, seeds=range(10))
+
+
+def test_a_simulation_without_a_schedule_is_refused(adk_store_simulate: Any) -> None:
+    """It would show nothing, and pass."""
+    with pytest.raises(InvalidInputError, match="no schedule ran"):
+        adk_store_simulate(two_writers, schedules=0)
+
+
+@pytest.mark.parametrize("name", ["it's $HOME"])
+def test_the_command_that_repeats_a_seed_is_one_for_a_shell(adk_store_simulate: Any, name: str) -> None:
+    """Whatever the id of the test has."""
+
+    async def failing(world: World) -> None:
+        del world
+        raise AssertionError(name)
+
+    with pytest.raises(ScheduleError) as raised:
+        adk_store_simulate(failing, schedules=1)
+    (line,) = [line for line in str(raised.value).splitlines() if "--adk-store-seed" in line]
+    command = shlex.split(line[line.index("pytest ") :])
+
+    assert [f"[{name}]", "--adk-store-seed", "0"] == [command[1][-len(name) - 2 :], *command[2:4]]

@@ -6,7 +6,7 @@ service itself goes: ``Runner(session_service=FaultySessionService(InMemorySessi
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from google.adk.artifacts import BaseArtifactService
 from google.adk.artifacts.base_artifact_service import ArtifactVersion
@@ -16,7 +16,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig, ListSessi
 from google.genai import types
 
 from gcp_adk_store.errors import OutcomeUnknownError, UnavailableError
-from gcp_adk_store.kernel.concurrency import Limiter
+from gcp_adk_store.kernel.concurrency import Limiter, Lru
 from gcp_adk_store.testing.faults.plans import (
     Cut,
     Delay,
@@ -34,6 +34,9 @@ from gcp_adk_store.testing.faults.plans import (
 
 T = TypeVar("T")
 
+_LOST: Final = 1000
+"""Appends whose answer was lost, and which their callers may repeat."""
+
 
 class FaultySessionService(Planned, BaseSessionService):
     """A session service whose *plan* says which calls go wrong, and how.
@@ -42,7 +45,8 @@ class FaultySessionService(Planned, BaseSessionService):
     ``Refuse.error`` makes, and nothing was written; a write whose answer is lost or cut raises
     :class:`~gcp_adk_store.OutcomeUnknownError` after it was done, a read the former. A failed
     ``append_event`` leaves the caller's ``Session`` and event as they were (``temp:`` keys aside), done or
-    not, as a real one does. Partial events, which no service stores, are passed on and not counted.
+    not, as a real one does; the same event again continues from there. Partial events, which no service
+    stores, are passed on and not counted.
     """
 
     def __init__(self, inner: BaseSessionService, plan: Plan = no_faults) -> None:
@@ -52,6 +56,8 @@ class FaultySessionService(Planned, BaseSessionService):
         super().__init__(Injector("sessions", plan))
         self._calls = _FaultyCalls(self._injector)
         self._limiter = Limiter()
+        self._lost = Lru[tuple[int, str], tuple[Session, Session]](_LOST)
+        """By a caller's session and the event whose answer was lost: that session, and one that has it."""
 
     async def create_session(
         self,
@@ -115,16 +121,24 @@ class FaultySessionService(Planned, BaseSessionService):
         await self.inner.flush()
 
     async def _append(self, fault: Fault | None, session: Session, event: Event) -> Event:
-        if fault is None or isinstance(fault, Delay):
+        place = (id(session), event.id)
+        lost = self._lost.get(place)
+        if lost is None and (fault is None or isinstance(fault, Delay)):
             return await self._calls.go_wrong(
                 fault, lambda: self.inner.append_event(session, event), unanswered=OutcomeUnknownError
             )
         self._apply_temp_state(session, event)
         # Whether the caller learns of it is not known yet: it is done with copies.
-        apart, event_apart = session.model_copy(deep=True), event.model_copy(deep=True)
-        stored = await self._calls.go_wrong(
-            fault, lambda: self.inner.append_event(apart, event_apart), unanswered=OutcomeUnknownError
-        )
+        apart = session.model_copy(deep=True) if lost is None else lost[1]
+        event_apart = event.model_copy(deep=True)
+
+        async def store() -> Event:
+            stored = await self.inner.append_event(apart, event_apart)
+            self._lost.put(place, (session, apart))
+            return stored
+
+        stored = await self._calls.go_wrong(fault, store, unanswered=OutcomeUnknownError)
+        self._lost.forget(lambda known: known == place)
         event.actions.state_delta = stored.actions.state_delta
         _take_over(session, apart, event)
         return event

@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 import pytest
 
+from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.testing.simulation.faults import Faults
 from gcp_adk_store.testing.simulation.world import Scenario, World
 
@@ -83,6 +84,7 @@ def simulate(
 
     Raises:
         ScheduleError: the first schedule that fails; it names the seed, and shows what happened.
+        InvalidInputError: there are no *seeds*.
     """
     counts: Counter[tuple[str, str]] = Counter()
     digest = ""
@@ -96,6 +98,10 @@ def simulate(
         digest = world.digest
         if on_progress is not None:
             on_progress(number)
+    if not number:
+        raise InvalidInputError(
+            "no schedule ran, which shows nothing: give one seed, or one schedule, at least"
+        )
     return Simulated(schedules=number, counts=counts, digest=digest)
 
 
