@@ -143,6 +143,9 @@ class AdkService:
             raise SessionMissingError("the session was deleted in the target")
         return await self._append(session, events)
 
+    async def describe(self, header: SessionHeader, there: SessionHeader) -> None:
+        """As the port: ADK's interface has neither."""
+
     async def remove(self, key: SessionKey) -> None:
         """As the port."""
         await self._service.delete_session(**key.ids)

@@ -119,6 +119,10 @@ class Target(Source, Protocol):
         """Append *events* to a session, and return their number."""
         ...
 
+    async def describe(self, header: SessionHeader, there: SessionHeader) -> None:
+        """Give a session, which is as *there*, the title and the labels of *header*."""
+        ...
+
     async def replace(self, record: Record, events: AsyncIterable[Event]) -> int:
         """Put a session with *events* in the place of the one that has its id; return their number.
 
@@ -313,6 +317,11 @@ class OwnStore:
             await self._appends.append_event(session, event.model_copy(deep=True))
             count += 1
         return count
+
+    async def describe(self, header: SessionHeader, there: SessionHeader) -> None:
+        """As the port, in 1 commit after 1 read."""
+        labels = {**dict.fromkeys(there.labels), **header.labels}
+        await self._appends.update_session_info(**header.key.ids, title=header.title, labels=labels)
 
     async def remove(self, key: SessionKey) -> None:
         """As the port."""

@@ -95,7 +95,7 @@ class Report:
     copied: int = 0
     """Made in the target."""
     continued: int = 0
-    """Were in the target, and got the events that they lacked."""
+    """Were in the target, and got the events, the title or the labels that they lacked."""
     replaced: int = 0
     """Were made in the target by this copy, changed otherwise than by appends since, and were made anew."""
     removed: int = 0

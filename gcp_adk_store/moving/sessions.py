@@ -8,6 +8,7 @@ from google.adk.events import Event
 
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.moving.canonical import Passing, canonical_state, each
+from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.records import Listed, Record, Source, Target
 from gcp_adk_store.moving.report import Entry, failure_of_one
 
@@ -77,15 +78,20 @@ class SessionCopies:
                 outcome.notes.append(("skipped", "deleted in the source since it was listed"))
                 return
             passing = Passing(record.events, in_order=in_order)
-            is_there, missing = (False, passing) if replaces else await self._missing(key, passing)
+            there, missing = (None, passing) if replaces else await self._missing(key, passing)
             if missing is None:
                 outcome.differs = True
                 return
+            is_there = there is not None
             if self.dry_run:
                 outcome.events = len([event.id async for event in missing])
             else:
                 outcome.events = await self._write(record, missing, is_there=is_there, replaces=replaces)
-            outcome.did = "copied" if not is_there else "continued" if outcome.events else "unchanged"
+            lacks_title = there is not None and self._has_other_title(record.header, there)
+            if there is not None and lacks_title and not self.dry_run:
+                await self.target.describe(record.header, there)
+            is_continued = outcome.events or lacks_title
+            outcome.did = "copied" if not is_there else "continued" if is_continued else "unchanged"
             self._judge(outcome, record, passing)
             if self.dry_run:
                 return
@@ -97,18 +103,23 @@ class SessionCopies:
 
     async def _missing(
         self, key: SessionKey, passing: Passing
-    ) -> tuple[bool, Passing | AsyncIterator[Event] | None]:
-        """Return whether the target has the session, and the events that it lacks of those *passing*.
+    ) -> tuple[SessionHeader | None, Passing | AsyncIterator[Event] | None]:
+        """Return the session as the target has it, and the events that it lacks of those *passing*.
 
-        ``None`` stands for a session that has others.
+        ``None`` stands for a session that is not there, and for one that has other events.
         """
         async with self.target.open(key) as there:
             if there is None:
-                return False, passing
+                return None, passing
             if not self.target.traits.sorts_by_time:
-                return True, passing if await passing.starts_with(there.events) else None
+                return there.header, passing if await passing.starts_with(there.events) else None
             rest = await passing.without(there.events)
-            return True, None if rest is None else each(rest)
+            return there.header, None if rest is None else each(rest)
+
+    def _has_other_title(self, mine: SessionHeader, there: SessionHeader) -> bool:
+        """Return whether title or labels differ, where both stores keep them."""
+        keeps = self.source.traits.keeps_titles and self.target.traits.keeps_titles
+        return keeps and (mine.title, dict(mine.labels)) != (there.title, dict(there.labels))
 
     async def _write(
         self, record: Record, missing: AsyncIterator[Event], *, is_there: bool, replaces: bool
@@ -181,11 +192,14 @@ class SessionCopies:
             found = Passing(there.events, in_order=not self.target.traits.sorts_by_time)
             await found.drain()
             state = canonical_state(there.header.state)
+            has_other_title = self._has_other_title(record.header, there.header)
         if not passing.same(found):
             counts = f"the target has {found.digest.events} events, the source {passing.digest.events}"
             outcome.notes.append(("differs", f"{counts}; their digests differ"))
         elif state != canonical_state(record.header.state):
             outcome.notes.append(("differs", "the state differs"))
+        elif has_other_title:
+            outcome.notes.append(("differs", "the title or the labels differ"))
         else:
             outcome.verified = True
 

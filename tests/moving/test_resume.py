@@ -277,6 +277,27 @@ async def test_verify_finds_a_state_that_differs() -> None:
         ] == [(note.kind, note.says) for note in report.notes if note.kind in ("state", "differs")]
 
 
+async def test_a_title_that_was_given_after_a_copy_is_copied(tmp_path: Path) -> None:
+    """With the labels, of which those that are gone in the source go; a dry run only says so."""
+    async with Store.local(":memory:") as source, Store.local(":memory:") as store:
+        await fill(source.sessions, [("u", "s", many(2))])
+        who: dict[str, Any] = {"app_name": APP, "user_id": "u", "session_id": "s"}
+        ledger = tmp_path / "ledger"
+        counts = []
+        for labels in ({"a": "1", "b": "1"}, {"a": "2", "b": None}):
+            await copy(source.sessions, store.sessions, app_name=APP, resume=ledger)
+            await source.sessions.update_session_info(**who, title="T", labels=labels)
+            for dry_run in (True, False):
+                both = source.sessions, store.sessions
+                report = await copy(*both, app_name=APP, resume=ledger, dry_run=dry_run, verify=True)
+                counts.append((report.continued, report.events, report.verified, report.is_complete))
+        found = await store.sessions.get_session_info(**who)
+
+    assert [(1, 0, 0, True), (1, 0, 1, True)] * 2 == counts
+    assert found is not None
+    assert ("T", {"a": "2"}) == (found.title, dict(found.labels))
+
+
 async def test_shared_state_is_compared_with_its_types() -> None:
     """True is not 1, and a time is the text that a store keeps of it."""
     source = InMemorySessionService()
