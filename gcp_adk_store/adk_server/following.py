@@ -21,6 +21,7 @@ from gcp_adk_store.adk_server.services import only_session_service
 from gcp_adk_store.errors import InvalidInputError, SessionConflictError, SessionMissingError, StoreError
 from gcp_adk_store.kernel.concurrency import stepping
 from gcp_adk_store.model.internal_metadata import public_event
+from gcp_adk_store.model.json_values import sendable
 from gcp_adk_store.sessions.read.events import SessionEvent
 from gcp_adk_store.sessions.service import SessionService
 
@@ -263,11 +264,14 @@ async def _start(sessions: SessionService, ids: dict[str, Any], request: Request
 
 
 def shown(event: Event) -> dict[str, Any]:
-    """Return *event* as ADK's ``/run_sse`` shows it, without secrets as far as this ADK hides them."""
+    """Return *event* as ADK's ``/run_sse`` shows it, without secrets as far as this ADK hides them.
+
+    A lone surrogate, such as of an emoji that was cut, becomes U+FFFD, and NaN becomes null.
+    """
     fields: dict[str, Any] = _redacted(
         public_event(event).model_dump(exclude_none=True, by_alias=True, mode="json")
     )
-    return fields
+    return dict(sendable(fields))
 
 
 async def _send(send: "Send", text: str) -> None:

@@ -20,6 +20,7 @@ from gcp_adk_store.artifacts.uploads import SignedUpload
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoreError
 from gcp_adk_store.model.erasures import ErasureProgress
 from gcp_adk_store.model.history import Point, Redaction
+from gcp_adk_store.model.json_values import sendable
 from gcp_adk_store.sessions.describe.decide import SessionInfo, UnreadableSession
 from gcp_adk_store.sessions.listing.usage import SessionUsage
 from gcp_adk_store.store import Store
@@ -349,7 +350,7 @@ class _Routes:
     async def list_versions(self, key: _Key, filename: str) -> list[dict[str, Any]]:
         """List the versions of an artifact, from the oldest on."""
         found = await self.store.artifacts.list_artifact_versions(**key, filename=filename)
-        return [each.model_dump(mode="json", by_alias=True) for each in found]
+        return [sendable(each.model_dump(mode="json", by_alias=True)) for each in found]
 
     async def link_artifact(
         self, key: _Key, filename: str, version: Annotated[int | None, Query(ge=0)] = None

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from gcp_adk_store.model.json_values import whole_text
+
 MAX_SHOWN: Final = 20_000
 """Characters of one text on a page."""
 
@@ -55,7 +57,7 @@ def json_text(value: Any, *, sort_keys: bool = False) -> str:
 
 def drawable(text: str) -> str:
     """Return *text* without lone surrogates, which no page can carry: each becomes U+FFFD."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return whole_text(text)
 
 
 MAX_TEXT_BYTES: Final = 64 * 1024

@@ -312,6 +312,19 @@ def finite(value: Any) -> Any:
     return value
 
 
+def whole_text(text: str) -> str:
+    """Return *text* with U+FFFD for lone surrogates."""
+    return text if is_unicode(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def sendable(value: Any) -> Any:
+    """Return a copy of *value*, JSON of Python, that every parser of JSON reads.
+
+    It has U+FFFD for lone surrogates, and ``None`` for NaN and infinite numbers.
+    """
+    return map_texts(finite(value), whole_text)
+
+
 def is_equal(actual: Any, expected: Any) -> bool:
     """Return whether both are the same JSON; 1 and 1.0 are, 1 and true are not."""
     if isinstance(actual, bool) or isinstance(expected, bool):

@@ -9,6 +9,7 @@ from typing import Final, Self
 from google.adk.events import Event
 
 from gcp_adk_store.errors import InvalidInputError, SessionInboxFullError
+from gcp_adk_store.model.json_values import whole_text
 
 PARTS_GRACE_S: Final = 60 * 60
 """Seconds that parts stay beyond their computed expiry: for slow uploads, wrong clocks, paused processes."""
@@ -257,7 +258,7 @@ def text_of(event: Event) -> str | None:
                 break
     if not text or text.isspace():
         return None
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return whole_text(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from google.adk.events import Event
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.imports import how_to_install
 from gcp_adk_store.kernel.calls import checks_arguments
-from gcp_adk_store.model.json_values import finite
+from gcp_adk_store.model.json_values import finite, whole_text
 from gcp_adk_store.moving.canonical import Digest, canonical_event, canonical_state
 from gcp_adk_store.moving.records import Record
 from gcp_adk_store.moving.session_files import Exported
@@ -206,7 +206,7 @@ def event_row(record: Record, position: int, event: Event, encoded: str) -> dict
 
 def _text(text: str | None) -> str | None:
     """Return *text* with U+FFFD for lone surrogates, which Parquet cannot hold."""
-    return None if text is None else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return None if text is None else whole_text(text)
 
 
 def _time(seconds: float) -> datetime | None:

@@ -156,6 +156,15 @@ async def test_events_come_as_they_are_appended(serve: Serve, store: Store, tmp_
     assert 0 == followers.count
 
 
+async def test_half_of_an_emoji_does_not_end_a_stream(serve: Serve, store: Store) -> None:
+    """A client would connect again, and never come farther."""
+    await appended(store, "cut \ud83d", "next")
+    app, _ = serve()
+    async with streaming(app) as stream:
+        assert "cut \ufffd" == (await stream.said())[0]
+        assert "next" == (await stream.said())[0]
+
+
 async def test_a_client_goes_on_after_its_last_event(serve: Serve, store: Store) -> None:
     """By the header that browsers send."""
     await appended(store, "0", "1", "2")

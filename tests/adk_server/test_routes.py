@@ -110,6 +110,27 @@ async def test_events_are_listed_in_both_directions(client: httpx.AsyncClient) -
     assert "turn-0" == oldest["events"][0]["event"]["invocationId"]
 
 
+async def test_what_json_lacks_is_shown_as_near_as_it_can_be(client: httpx.AsyncClient, store: Store) -> None:
+    """Half of an emoji that was cut is U+FFFD, and NaN is null; one such event ended each page with it."""
+    session = await store.sessions.get_session(**WHO)
+    assert session is not None
+    cut = event(3, "agent", "cut \ud83d")
+    call = types.FunctionCall(name="f", args={"half": "\ude00", "nan": float("nan")})
+    cut.content.parts.append(types.Part(function_call=call))  # type: ignore[union-attr]
+    await store.sessions.append_event(session, cut)
+    metadata = {"half": "\ud83d"}
+    part = types.Part(text="x")
+    await store.artifacts.save_artifact(**WHO, filename="f", artifact=part, custom_metadata=metadata)
+    newest: dict[str, Any] = {"limit": 1, "direction": "backward"}
+    (found,) = (await client.get(f"{SESSION}/events", params=newest)).json()["events"]
+    (version,) = (await client.get(f"{SESSION}/artifacts/versions", params={"filename": "f"})).json()
+
+    said, called = found["event"]["content"]["parts"]
+    assert "cut \ufffd" == said["text"]
+    assert {"half": "\ufffd", "nan": None} == called["functionCall"]["args"]
+    assert {"half": "\ufffd"} == version["customMetadata"]
+
+
 async def test_a_fork_and_a_restore_go_back_to_a_point(client: httpx.AsyncClient, store: Store) -> None:
     """Before a message that the user edits, after an event, by position or by time."""
     before = {"before_invocation": "turn-1"}
