@@ -16,6 +16,7 @@ from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.kernel.operation import (
     Kind,
+    Method,
     Operation,
     OwnProcess,
     at_most,
@@ -27,7 +28,6 @@ from gcp_adk_store.kernel.operation import (
 from gcp_adk_store.model.keys import require_text
 
 T = TypeVar("T")
-Method = TypeVar("Method", bound=Callable[..., Any])
 
 _NAMED_IDS: Final = ("app_name", "filename", "owner", "anchors")
 """Ids, and with them all whose names end with ``_id``."""

@@ -24,8 +24,10 @@ from typing import (
     NoReturn,
     Protocol,
     Self,
+    TypeVar,
     Union,
     Unpack,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -37,6 +39,8 @@ from opentelemetry.trace import Span
 
 from gcp_adk_store import machine
 from gcp_adk_store.errors import ForkedProcessError, InvalidInputError
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 @dataclass(slots=True, eq=False)
@@ -352,6 +356,20 @@ def kinds_of(method: Callable[..., object]) -> dict[str, Kind]:
 def kinds_of_members(of_class: type) -> dict[str, Kind]:
     """Return the kinds of the members that *of_class* declares, by name."""
     return {name: _kind(name, hint) for name, hint in get_type_hints(of_class).items()}
+
+
+def checks_kinds_of(method: Method) -> Method:
+    """Let a method check the kinds of its arguments when it is called, and not its ids."""
+
+    @functools.wraps(method)
+    def call(*args: Any, **given: Any) -> Any:
+        kinds = kinds_of(method)
+        for name, value in {**dict(zip(kinds, args, strict=False)), **given}.items():
+            if name in kinds:
+                kinds[name].require(value)
+        return method(*args, **given)
+
+    return cast("Method", call)
 
 
 def require_members(holder: object) -> None:

@@ -38,7 +38,7 @@ from gcp_adk_store.ces.tools.declarations import (
     by_name,
 )
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
-from gcp_adk_store.kernel.operation import Closing
+from gcp_adk_store.kernel.operation import Closing, checks_kinds_of
 
 
 def callback_request(
@@ -112,6 +112,7 @@ class PythonRuntime(Closing):
       the same session. For variables that cannot be stored, it is the result's ``error``.
     """
 
+    @checks_kinds_of
     def __init__(
         self,
         session_service: BaseSessionService,
@@ -140,8 +141,12 @@ class PythonRuntime(Closing):
                 its :class:`~gcp_adk_store.ces.RunLog`. Tools that code called come before the run itself.
 
         Raises:
-            InvalidInputError: two tools have one name, or the name of the sandbox is unknown.
+            InvalidInputError: two tools have one name, the name of the sandbox is unknown, or an argument is
+                of another kind.
         """
+        if not (sandbox is None or isinstance(sandbox, str) or hasattr(sandbox, "runs_at_once")):
+            says = f"sandbox must be a sandbox, or the name of one, not {type(sandbox).__name__}"
+            raise InvalidInputError(says)
         settings = settings or RuntimeSettings()
         access = HttpAccess(http or HttpPolicy())
         self._toolbox = Toolbox(by_name(tools), http=access, mocks=mocks)
@@ -200,10 +205,12 @@ class PythonRuntime(Closing):
         Raises:
             InvalidInputError: the tool is unknown.
         """
+        if not isinstance(name, str):
+            raise InvalidInputError(f"name must be a string, not {type(name).__name__}")
         callee = self._toolbox.callees.get(name)
         if callee is None:
             known = ", ".join(sorted(self._toolbox.callees))
-            raise InvalidInputError(f"unknown tool {name[:100]!r}; known: {known}")
+            raise InvalidInputError(f"unknown tool {name!r:.100}; known: {known}")
         given = to_object(args, "args")
         invocation = Invocation.of(f"call_tool {name}", key, self._settings, options)
 

@@ -12,6 +12,7 @@ from gcp_adk_store.ces.http.fetching import Outgoing
 from gcp_adk_store.ces.tools.openapi import OpenApiTool, Operation
 from gcp_adk_store.ces.tools.parameters import SessionValues
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kernel.operation import require_members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +178,8 @@ class PythonTool:
     """A tool that is Python code.
 
     Raises:
-        InvalidInputError: the code is not a text, or the execution is unknown.
+        InvalidInputError: the name or the code is not a text, the execution is unknown, or the timeout is no
+            number.
     """
 
     name: str
@@ -193,6 +195,7 @@ class PythonTool:
 
     def __post_init__(self) -> None:
         CodeFile.of(self.code)
+        require_members(self)
         if self.execution not in get_args(Execution):
             raise InvalidInputError(
                 f"execution is {str(self.execution)[:40]!r}; it must be {' or '.join(get_args(Execution))}"

@@ -18,7 +18,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
 from google.genai import types
 
-from gcp_adk_store.ces import MockTool, RuntimeSettings, SessionKey
+from gcp_adk_store.ces import MockTool, PythonRuntime, RuntimeSettings, SessionKey
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Limits, SandboxTimeoutError
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionMissingError
 from tests.ces.host.runs import KEY, Gate, MakeRuntime, ran, result_of, stored, tool
@@ -52,6 +52,8 @@ async def test_an_option_that_is_unknown_is_refused(make: MakeRuntime) -> None:
     ("given", "says"),
     [
         ({"code": 5}, "code must be a text or a CodeFile, not int"),
+        ({"name": 5}, "name must be a string, not int"),
+        ({"timeout_s": "9"}, "timeout_s must be a number or None, not str"),
         ({"execution": "LATER"}, "execution is 'LATER'; it must be SYNCHRONOUS or ASYNCHRONOUS"),
         ({"event_id": 5}, "event_id must be a string or None, not int"),
         ({"agent_name": ["a"]}, "agent_name must be a string or None, not list"),
@@ -64,6 +66,32 @@ async def test_an_argument_of_another_kind_is_refused(
     """Before any code runs, with its name."""
     with pytest.raises(InvalidInputError, match=says):
         await make().run_tool(**{"code": "", "name": "a", "args": {}, "key": KEY, **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"session_service": None}, "session_service must be a BaseSessionService, not NoneType"),
+        ({"artifact_service": 5}, "artifact_service must be a BaseArtifactService or None, not int"),
+        ({"tools": None}, "tools must be an Iterable, not NoneType"),
+        ({"http": "x"}, "http must be a HttpPolicy or None, not str"),
+        ({"settings": {}}, "settings must be a RuntimeSettings or None, not dict"),
+        ({"mocks": "x"}, "mocks must be a MockConfig or None, not str"),
+        ({"note_run": 5}, "note_run must be a function or None, not int"),
+        ({"sandbox": 5}, "sandbox must be a sandbox, or the name of one, not int"),
+    ],
+)
+def test_a_runtime_of_other_kinds_is_refused(given: dict[str, Any], says: str) -> None:
+    """When it is made, not when code runs."""
+    with pytest.raises(InvalidInputError, match=says):
+        PythonRuntime(**{"session_service": InMemorySessionService(), "sandbox": "inprocess", **given})
+
+
+@pytest.mark.parametrize("name", [5, []])
+async def test_the_name_of_a_tool_is_a_text(name: Any, make: MakeRuntime) -> None:
+    """For a model's call, too."""
+    with pytest.raises(InvalidInputError, match="name must be a string"):
+        await make().call_tool(name, {}, KEY)
 
 
 async def test_a_run_that_changes_nothing_appends_nothing(
