@@ -124,6 +124,7 @@ async def erase(
         ids = pipeline | "read users" >> beam.io.ReadFromText(users)
         done = (
             ids
+            | "without a mark" >> beam.Map(_without_mark)
             | "given" >> beam.Filter(bool)
             | "once" >> beam.Distinct()
             | EraseUsers(store, app_name=job["app_name"], dry_run=dry_run, quiet_s=quiet_s)
@@ -198,6 +199,11 @@ async def verify(at: OpenStore, /, *, broken: str, **job: Any) -> Result:
         _write(beam, _infos(pipeline, store, job) | VerifySessions(store), broken)
 
     return await _run(at, job, build, bad=("broken", "unreadable"))
+
+
+def _without_mark(line: str) -> str:
+    """Return a line of a text without the mark of its encoding, with which files of Windows begin."""
+    return line.removeprefix("\ufeff")
 
 
 def _write(beam: Any, found: Any, out: str) -> None:

@@ -83,8 +83,11 @@ def test_jobs_print_their_counts(folder: Path, tmp_path: Path) -> None:
 
 
 def test_an_erasure_needs_a_yes(folder: Path, tmp_path: Path) -> None:
-    """Without one it says what to run; with one it erases the users of the file, once each."""
-    (tmp_path / "users").write_text("u01\n\nu02\nu01\n")
+    """Without one it says what to run; with one it erases the users of the file, once each.
+
+    The file may be one of Windows: with a mark of its encoding, and other ends of lines.
+    """
+    (tmp_path / "users").write_bytes("\ufeffu01\r\n\r\nu02\r\nu01\r\n".encode())
     given = (str(tmp_path / "users"), str(tmp_path / "receipts"))
     refused = ran(folder, "erase", *given)
     tried = ran(folder, "erase", "--dry-run", *given)
