@@ -186,6 +186,8 @@ class ArtifactService(ArtifactTransfers, BaseArtifactService):
         except ValidationError as exc:
             # From None: pydantic's error quotes the artifact's content.
             raise InvalidInputError(f"artifact is no Part, at {invalid_places(exc)}") from None
+        except TypeError:
+            raise InvalidInputError("artifact is no Part: its keys are not all texts") from None
         uri = part.file_data.file_uri if part.file_data else None
         if uri and uri.startswith(REFERENCE_SCHEME):
             ArtifactReference.parse(uri, within=reference_scope(key, session_id))

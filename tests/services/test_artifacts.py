@@ -96,6 +96,7 @@ async def test_a_version_describes_the_raw_object(artifacts: GcsArtifactService)
         ({"artifact": binary(b"x", "image/png\n")}, "cannot be sent as a header"),
         ({"artifact": file("gs://a/b", "image/\ud800")}, "cannot be sent as a header"),
         ({"artifact": {"text": 3}}, "artifact is no Part, at text"),
+        ({"artifact": {1: 2}}, "artifact is no Part: its keys are not all texts"),
         ({"artifact": file("artifact://nonsense")}, "Invalid artifact reference URI"),
         ({"artifact": file(f"{REFERENCES}/else/artifacts/f/versions/0")}, "same app and user scope"),
         ({"artifact": file(f"{REFERENCES}/user/sessions/else/artifacts/f/versions/0")}, "same session scope"),
