@@ -69,7 +69,8 @@ class MemoryService(Closing, BaseMemoryService):
         Args:
             storage: The documents and payloads.
             limits: Sizes and deadlines.
-            default_ttl_seconds: Seconds after its time at which a memory ends; ``None`` keeps memories.
+            default_ttl_seconds: Seconds after its event's time, or the call of :meth:`add_memory`, at which a
+                memory ends; ``None`` keeps memories.
             embedder: Makes vectors of memories and queries; ``None`` ranks by words alone.
 
         Raises:
@@ -164,6 +165,7 @@ class MemoryService(Closing, BaseMemoryService):
             memories: A memory without an id gets a random one; one whose id was taken in before, also if it
                 was deleted since, is not added. Without a timestamp it has the time of the call.
             custom_metadata: As for :meth:`add_events_to_memory`; a memory's own values take precedence.
+                ``ttl_seconds`` counts from the time of the call.
 
         Raises:
             InvalidInputError, OutcomeUnknownError: as :meth:`add_session_to_memory`.

@@ -57,7 +57,7 @@ class ServiceOptions(TypedDict, total=False):
     memory_limits: MemoryLimits | None
     """Sizes and deadlines of memories."""
     memory_ttl_seconds: float | None
-    """Seconds after its time at which a memory ends; ``None`` (default) keeps memories for good."""
+    """Seconds after its event, or its addition, at which a memory ends; ``None`` (default) keeps memories."""
     embedder: Any
     """Makes vectors of memories and queries, so that searches find other words of the same meaning, too: a
     ``GenaiEmbedder``, a ``FunctionEmbedder``, or another object with their attributes; ``None`` (default)
