@@ -195,9 +195,9 @@ def event_row(record: Record, position: int, event: Event, encoded: str) -> dict
             _text(part.function_response.name) for part in parts if part.function_response
         ],
         "model_version": _text(event.model_version),
-        "input_tokens": usage.prompt_token_count if usage else None,
-        "output_tokens": usage.candidates_token_count if usage else None,
-        "total_tokens": usage.total_token_count if usage else None,
+        "input_tokens": _number(usage.prompt_token_count) if usage else None,
+        "output_tokens": _number(usage.candidates_token_count) if usage else None,
+        "total_tokens": _number(usage.total_token_count) if usage else None,
         "error_code": _text(event.error_code),
         "state_delta": canonical_state(delta).decode(),
         "event": encoded,
@@ -207,6 +207,11 @@ def event_row(record: Record, position: int, event: Event, encoded: str) -> dict
 def _text(text: str | None) -> str | None:
     """Return *text* with U+FFFD for lone surrogates, which Parquet cannot hold."""
     return None if text is None else whole_text(text)
+
+
+def _number(number: int | None) -> int | None:
+    """Return *number*; ``None`` for one that the column cannot hold."""
+    return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 def _time(seconds: float) -> datetime | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from google.adk.sessions import BaseSessionService, InMemorySessionService
+from google.genai import types
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -258,13 +259,17 @@ async def test_exports_name_what_they_cannot_read_and_have_the_rest(tmp_path: Pa
     assert (2, ["s1"]) == (found.sessions, [each.session_id for each in left_out])
 
 
-async def test_times_out_of_range_do_not_end_a_parquet_export(tmp_path: Path) -> None:
-    """The column has none; the event as JSON has it."""
+async def test_numbers_out_of_range_do_not_end_a_parquet_export(tmp_path: Path) -> None:
+    """Times, and counts of tokens: the column has none; the event as JSON has it."""
+    usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=2**63)
     async with Store.local(":memory:") as store:
-        await fill(store.sessions, [("ada", "s1", [event("a", at=1e300)]), ("ada", "s2", many(1))])
+        odd = event("a", at=1e300).model_copy(update={"usage_metadata": usage})
+        await fill(store.sessions, [("ada", "s1", [odd]), ("ada", "s2", many(1))])
         await export_parquet(records_of(store.sessions, APP), tmp_path, on_event=lambda _: None)
-    query = "SELECT session_id, timestamp IS NULL, event->>'timestamp' FROM read_parquet(?) ORDER BY 1"
+    columns = "session_id, timestamp IS NULL, event->>'timestamp', input_tokens"
+    query = f"SELECT {columns} FROM read_parquet(?) ORDER BY 1"  # noqa: S608  # the columns above
     (rows,) = queried((query, f"{tmp_path}/events.parquet"))
 
     assert [("s1", True), ("s2", False)] == [row[:2] for row in rows]
     assert 1e300 == float(rows[0][2])
+    assert rows[0][3] is None
