@@ -19,6 +19,7 @@ from starlette.routing import Route
 from gcp_adk_store.adk_server.app import answer
 from gcp_adk_store.adk_server.services import only_session_service
 from gcp_adk_store.errors import InvalidInputError, SessionConflictError, SessionMissingError, StoreError
+from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.kernel.concurrency import stepping
 from gcp_adk_store.model.internal_metadata import public_event
 from gcp_adk_store.model.json_values import sendable
@@ -190,6 +191,7 @@ class Followers:
                 signal.signal(number, chain(before))
 
 
+@checks_arguments
 def follow_sessions(
     app: FastAPI,
     *,
@@ -221,7 +223,7 @@ def follow_sessions(
         heartbeat_s: Seconds between two comments while nothing happens.
 
     Raises:
-        InvalidInputError: *max_followers* or *heartbeat_s* is not above 0.
+        InvalidInputError: *max_followers* or *heartbeat_s* is not above 0, or an argument is of another kind.
     """
     if max_followers < 1 or not heartbeat_s > 0:
         raise InvalidInputError("max_followers and heartbeat_s must be above 0")

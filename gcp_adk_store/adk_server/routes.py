@@ -18,6 +18,7 @@ from gcp_adk_store.adk_server.services import only_store
 from gcp_adk_store.artifacts.copies import Which
 from gcp_adk_store.artifacts.uploads import SignedUpload
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoreError
+from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.model.erasures import ErasureProgress
 from gcp_adk_store.model.history import Point, Redaction
 from gcp_adk_store.model.json_values import sendable
@@ -177,6 +178,7 @@ class _StoreRoute(APIRoute):
         return answered
 
 
+@checks_arguments
 def add_store_routes(
     app: FastAPI, *, authorize: Authorize, store: Store | None = None, prefix: str = PREFIX
 ) -> Followers:
@@ -208,6 +210,9 @@ def add_store_routes(
 
     Returns:
         What follows sessions now; ``close()`` ends the streams.
+
+    Raises:
+        InvalidInputError: an argument is of another kind.
     """
     routes = _Routes(authorize, store)
     followers = Followers(authorize=authorize, sessions=lambda: routes.store.sessions)

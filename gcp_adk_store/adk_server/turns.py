@@ -13,6 +13,7 @@ from gcp_adk_store import settings
 from gcp_adk_store.adk_server.app import answer
 from gcp_adk_store.adk_server.services import only_session_service
 from gcp_adk_store.errors import SessionMissingError, StoreError
+from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.sessions.append.turn import TurnLease, enter, leave
 from gcp_adk_store.turns.running import Turns
 from gcp_adk_store.turns.service import LEASE_S, WAIT_S, OnBusy
@@ -29,6 +30,7 @@ _TRY_AGAIN_LATER: Final = 1013
 _RESTARTS: Final = 1012
 
 
+@checks_arguments
 def one_turn_at_a_time(
     app: FastAPI,
     *,
@@ -54,6 +56,7 @@ def one_turn_at_a_time(
 
     Raises:
         RuntimeError: *app* serves already.
+        InvalidInputError: an argument is of another kind.
     """
     if app.middleware_stack is not None:
         raise RuntimeError("one_turn_at_a_time() comes after get_fast_api_app() and before it serves")

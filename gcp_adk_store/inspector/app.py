@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Final
+from typing import Final, get_args
 
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -24,6 +24,7 @@ from gcp_adk_store.inspector import pages, recent_pages, session_pages, state_pa
 from gcp_adk_store.inspector.guard import LOOPBACK, Guard
 from gcp_adk_store.inspector.look import READS, FartherError
 from gcp_adk_store.inspector.site import Authorize, RefusedRequestError, Reveal, Site, Visit
+from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.store import Store
 
 _STATIC: Final = {
@@ -91,6 +92,7 @@ WRITES: Final = (
 """Pages that change the store, for an app that allows it."""
 
 
+@checks_arguments
 def create_app(
     store: Store,
     *,
@@ -121,7 +123,14 @@ def create_app(
             ``"never"`` masks it and has no button. Masked content does not leave the server.
         allow_writes: Whether pages fork and restore sessions, redact events, and erase users.
         where: The place of the store in words, which each page shows.
+
+    Raises:
+        InvalidInputError: an argument is of another kind, or *reveal* is unknown.
     """
+    if reveal not in get_args(Reveal):
+        raise InvalidInputError(f"reveal is {reveal!r:.40}, it must be one of {', '.join(get_args(Reveal))}")
+    if isinstance(hosts, str):
+        raise InvalidInputError("hosts is a text, it must be a list of hosts")
     site = Site(store, authorize=authorize, reveal=reveal, allow_writes=allow_writes, where=where)
     app = FastAPI(title="gcp-adk-store inspector", docs_url=None, redoc_url=None, openapi_url=None)
     for page in (*PAGES, *(WRITES if allow_writes else ())):

@@ -10,8 +10,8 @@ from fastapi import FastAPI, HTTPException, Request
 from google.adk.events import Event, EventActions
 from google.genai import types
 
-from gcp_adk_store import GcsArtifactService, Store
-from gcp_adk_store.adk_server import add_store_routes
+from gcp_adk_store import GcsArtifactService, InvalidInputError, Store
+from gcp_adk_store.adk_server import add_store_routes, follow_sessions, one_turn_at_a_time
 from gcp_adk_store.model.erasures import digest_of
 from tests.services.test_artifact_links import signing_credentials
 
@@ -304,3 +304,18 @@ def test_the_routes_are_described(app: FastAPI) -> None:
     assert 15 == len(routes)
     assert all(operation["description"] for operation in routes.values())
     assert {"store"} == {tag for operation in routes.values() for tag in operation["tags"]}
+
+
+@pytest.mark.parametrize(
+    ("add", "given", "says"),
+    [
+        (add_store_routes, {"authorize": None}, "authorize must be a function, not NoneType"),
+        (follow_sessions, {"authorize": "me"}, "authorize must be a function or None, not str"),
+        (follow_sessions, {"authorize": None, "heartbeat_s": "9"}, "heartbeat_s must be a number, not str"),
+        (one_turn_at_a_time, {"wait_s": "9"}, "wait_s must be a number, not str"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused(add: Any, given: dict[str, Any], says: str) -> None:
+    """When the app is made, not at the first request."""
+    with pytest.raises(InvalidInputError, match=says):
+        add(FastAPI(), **given)

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 import gcp_adk_store.inspector
-from gcp_adk_store import Point, Store
+from gcp_adk_store import InvalidInputError, Point, Store
 from gcp_adk_store.inspector import create_app
 from tests.inspector.story import (
     CALM,
@@ -563,3 +563,18 @@ async def test_an_authorization_is_not_optional(store: Store) -> None:
         create_app(store)  # type: ignore[call-arg]  # as a caller may forget it
 
     assert KEY["app_name"] == PLACE["app"]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"authorize": None}, "authorize must be a function, not NoneType"),
+        ({"hosts": "admin.example.com"}, "hosts is a text, it must be a list of hosts"),
+        ({"reveal": "Always"}, "reveal is 'Always', it must be one of asked, always, never"),
+        ({"allow_writes": "no"}, "allow_writes must be True or False, not str"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused(store: Store, given: dict[str, Any], says: str) -> None:
+    """When the app is made, not at the first request."""
+    with pytest.raises(InvalidInputError, match=says):
+        create_app(store, **{"authorize": allow, **given})
