@@ -6,6 +6,7 @@ from typing import Any
 from starlette.responses import RedirectResponse, Response
 
 from gcp_adk_store.inspector.documents import Place
+from gcp_adk_store.inspector.masking import json_text
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit
 from gcp_adk_store.model.history import Point
 
@@ -109,8 +110,8 @@ async def _planned(visit: Visit, event_id: str | None) -> dict[str, Any]:
         now if event_id is None else await visit.reader.session_at(visit.place, Point.after_event(event_id))
     )
     keys = sorted({*now.state, *then.state})
-    absent = object()
-    changed = [key for key in keys if now.state.get(key, absent) != then.state.get(key, absent)]
+    texts = [{key: json_text(each.state[key], sort_keys=True) for key in each.state} for each in (now, then)]
+    changed = [key for key in keys if texts[0].get(key) != texts[1].get(key)]
     if len(then.events) > len(now.events):
         raise RefusedRequestError(409, "Another writer changed the session. Look at it again.")
     return {

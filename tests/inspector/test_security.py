@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
-from google.adk.events import Event
+from google.adk.events import Event, EventActions
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
 from google.genai import types
@@ -502,6 +502,21 @@ async def test_a_restore_is_confirmed_first(
     assert kept is not None
     assert [25 - archived, 4, 25] == [len(each.events) for each in (between, after, kept)]
     assert (303, 409) == (done.status_code, again.status_code)
+
+
+async def test_a_restore_names_a_key_whose_value_changes_its_type(
+    store: Store, calm: Session, writing: FastAPI
+) -> None:
+    """Also from True to 1, which are equal in Python."""
+    for id_, flag in (("before", 1), ("after", True)):
+        change = EventActions(state_delta={"flag": flag})
+        await store.sessions.append_event(calm, Event(id=id_, author="user", actions=change))
+    async with client_of(writing) as client:
+        await client.get("/restore", params=CALM_PLACE)
+        form = {**CALM_PLACE, "event": "before", "csrf": client.cookies["adk_inspector_csrf"]}
+        planned = Read((await client.post("/restore", data=form, headers=ORIGIN)).text)
+
+    assert "State keys that differ: flag" in planned.text
 
 
 async def test_a_redaction_is_confirmed_first(store: Store, calm: Session, writing: FastAPI) -> None:
