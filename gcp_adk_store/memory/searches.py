@@ -18,9 +18,7 @@ from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import Memory, MemoryFilter
 from gcp_adk_store.sessions.read.session_objects import is_count
 from gcp_adk_store.sessions.read.storage import SessionStorage
-
-MAX_PAGE_SIZE: Final = 1000
-"""Memories in one page of a listing, and results of one search."""
+from gcp_adk_store.settings import MAX_RESULTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +47,8 @@ async def search(
     keeper: MemoryKeeper, key: UserKey, query: str, *, limit: int, min_score: float, accepts: MemoryFilter
 ) -> list[FoundMemory]:
     """Return the memories that fit best, as the service's ``search_memories``, which has the errors."""
-    if not is_count(limit) or limit > MAX_PAGE_SIZE:
-        raise InvalidInputError(f"limit is {limit!r:.40}, it must be 1 to {MAX_PAGE_SIZE}")
+    if not is_count(limit) or limit > MAX_RESULTS:
+        raise InvalidInputError(f"limit is {limit!r:.40}, it must be 1 to {MAX_RESULTS}")
     if not 0 <= min_score <= 1:
         raise InvalidInputError(f"min_score is {min_score!r:.40}, it must be 0 to 1")
     if not query.strip():
@@ -75,8 +73,8 @@ async def list_page(
     keeper: MemoryKeeper, key: UserKey, *, page_size: int, cursor: str | None, accepts: MemoryFilter
 ) -> MemoryPage:
     """Return one page of memories, as the service's ``list_memories``, which has the errors."""
-    if not is_count(page_size) or page_size > MAX_PAGE_SIZE:
-        raise InvalidInputError(f"page_size is {page_size!r:.40}, it must be 1 to {MAX_PAGE_SIZE}")
+    if not is_count(page_size) or page_size > MAX_RESULTS:
+        raise InvalidInputError(f"page_size is {page_size!r:.40}, it must be 1 to {MAX_RESULTS}")
     listing = f"{key} {accepts}"
     last = None
     if cursor is not None:

@@ -221,13 +221,17 @@ class ArtifactLimits:
         )
 
 
+MAX_RESULTS: Final = 1000
+"""Memories that one search returns, and one page of a listing."""
+
+
 @fields_only
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryLimits:
     """Bounds of memory operations."""
 
     max_results: int = 10
-    """Memories that ``search_memory`` returns at most, as many as ADK's own service in memory."""
+    """Memories that ``search_memory`` returns, as many as ADK's own service in memory; 1,000 at most."""
     max_memories: int = 100_000
     """Memories of one user: each process that searches them holds all, some 250 MB of them."""
     cache_bytes: int = 128 * 1024 * 1024
@@ -244,6 +248,8 @@ class MemoryLimits:
     def __post_init__(self) -> None:
         counts = ("max_results", "max_memories", "max_in_flight")
         _require_sizes(self, at_least_one=counts, above_zero=("embed_timeout_s",))
+        if self.max_results > MAX_RESULTS:
+            raise InvalidInputError(f"max_results is {self.max_results}, it must be at most {MAX_RESULTS}")
 
 
 def _quoted_path(local: str) -> str:

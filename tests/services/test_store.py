@@ -17,6 +17,7 @@ from gcp_adk_store import (
     FirestoreSessionService,
     GcsArtifactService,
     InvalidInputError,
+    MemoryLimits,
     SessionLimits,
     Store,
 )
@@ -145,6 +146,7 @@ async def test_a_store_passes_its_conflict_policy_on(project: str, monkeypatch: 
         (lambda: SessionLimits(max_in_flight=1.5), "max_in_flight is 1.5, it must be a whole number"),  # type: ignore[arg-type]  # what is tested
         (lambda: ArtifactLimits(save_attempts=2.0), "save_attempts is 2.0, it must be a whole number"),  # type: ignore[arg-type]  # what is tested
         (lambda: ArtifactLimits(deadline_s=float("nan")), "deadline_s is nan, it must be a number"),
+        (lambda: MemoryLimits(max_results=1001), "max_results is 1001, it must be at most 1000"),
         (lambda: ArtifactLimits(max_workers=0), "max_workers is 0, it must be at least 1"),
         (lambda: ArtifactLimits(save_attempts=-1), "save_attempts is -1, it must be at least 1"),
     ],
