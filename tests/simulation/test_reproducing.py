@@ -215,6 +215,18 @@ def test_a_schedule_that_cannot_end_fails() -> None:
     assert issubclass(EndlessError, AssertionError)
 
 
+def test_a_schedule_that_goes_round_in_circles_fails() -> None:
+    """Also where simulated time does not pass."""
+
+    async def circle(world: World) -> None:
+        del world
+        while True:
+            await asyncio.sleep(0)
+
+    with pytest.raises(EndlessError, match="the schedule does not end: 1,000 callbacks ran"):
+        World(1, most_callbacks=1_000).run(circle)
+
+
 def test_a_process_that_is_cut_off_gets_no_answer_until_it_is_connected() -> None:
     """Requests and answers are lost, and the library's retry ends the call after the partition."""
 

@@ -33,7 +33,6 @@ _BEGAN_AT: Final = 1_700_000_000.0
 _MONOTONIC_AT: Final = 1_000_000.0
 """Where monotonic clocks begin."""
 
-_MOST_CALLBACKS: Final = 2_000_000
 _MOST_SECONDS: Final = 30 * 86_400.0
 """Of simulated time: a schedule that is longer does not end."""
 
@@ -180,6 +179,7 @@ class World:
         *,
         only_faults: Collection[str] | None = None,
         only_steps: Collection[int] | None = None,
+        most_callbacks: int = 2_000_000,
     ) -> None:
         """Prepare a schedule.
 
@@ -188,6 +188,7 @@ class World:
             faults: How often requests fail; without it, none does.
             only_faults: Names of the requests that meet a fault, of all that the seed decides.
             only_steps: Numbers of the :meth:`steps` that are taken.
+            most_callbacks: Callbacks of event loops after which the schedule counts as endless.
         """
         self.seed = seed
         self.now = 0.0
@@ -202,6 +203,7 @@ class World:
         self.taken: list[int] = []
         """Numbers of the steps that were taken."""
         self._only_steps = only_steps
+        self._most_callbacks = most_callbacks
         self._order = _random(seed, "order")
         self._machine = _random(seed, "machine")
         self._loops: list[tuple[Process, SimulatedLoop]] = []
@@ -241,19 +243,20 @@ class World:
         """Run *scenario* to its end in a process of its own, which no fault meets.
 
         Raises:
-            EndlessError: nothing is left that could end it, or it takes over 30 simulated days.
+            EndlessError: nothing is left that could end it, or it takes over 30 simulated days, or more than
+                *most_callbacks*.
         """
         with self._in_place():
             self._context = contextvars.copy_context()
             driver = self.process("scenario")
             main = driver.loop.create_task(scenario(self), context=self.new_context())
             try:
-                for _ in range(_MOST_CALLBACKS):
+                for _ in range(self._most_callbacks):
                     if main.done():
                         break
                     self._step()
                 else:
-                    raise EndlessError(f"the schedule does not end: {_MOST_CALLBACKS:,} callbacks ran")
+                    raise EndlessError(f"the schedule does not end: {self._most_callbacks:,} callbacks ran")
                 main.result()
             finally:
                 self._dispose()
