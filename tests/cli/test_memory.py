@@ -1,7 +1,6 @@
 """Show what ``gcp-adk-store memory`` prints, deletes and refuses."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from google.genai import types
 
 from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.cli.command import command
+from gcp_adk_store.memory import contents
 from tests.cli.conftest import HOSTILE, STEERING, done, follow
 from tools.benchmarks.memory_embedder import PartsEmbedder
 
@@ -157,17 +157,10 @@ def test_what_names_no_embedder_is_refused(folder: Path, name: str) -> None:
     assert (2, True) == (refused.exit_code, "MODULE:NAME" in refused.stderr)
 
 
-def test_a_missing_extra_is_named(folder: Path) -> None:
+def test_a_missing_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the command that installs it; it ends with 2."""
-    without = (
-        "import sys; sys.modules['numpy'] = None; "
-        "from gcp_adk_store.cli.command import command; command(sys.argv[1:])"
-    )
-    refused = subprocess.run(
-        [sys.executable, "-c", without, "memory", "reindex", "--local", str(folder), *OF],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    contents.require_numpy.cache_clear()
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    refused = run(folder, "reindex")
 
-    assert (2, True) == (refused.returncode, "the package numpy: pip install" in refused.stderr)
+    assert (2, True) == (refused.exit_code, "the package numpy: pip install" in refused.stderr)
