@@ -35,7 +35,13 @@ SECOND = """def before_model_callback(callback_context: CallbackContext, llm_req
     return LlmResponse.from_parts([Part.from_text(text=said.upper())])
 """
 
-pytestmark = pytest.mark.usefixtures("ces_environment")
+HERE = ("--sandbox", "inprocess")
+"""For what the command itself does with code: each start of the sandbox takes a quarter of a second of work."""
+
+pytestmark = [
+    pytest.mark.usefixtures("ces_environment"),
+    pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning"),
+]
 
 
 def run(*arguments: str) -> Result:
@@ -92,7 +98,7 @@ def test_json_has_the_whole_run(folder: Path) -> None:
     """A mock answers in place of the tool."""
     mocks = {"mockedToolCalls": [{"toolId": "note", "mockResponse": {"result": "mocked"}}]}
     (folder / "mocks.json").write_text(json.dumps(mocks))
-    answer = json.loads(half(folder, "--mocks", f"@{folder}/mocks.json", "--json").stdout)
+    answer = json.loads(half(folder, *HERE, "--mocks", f"@{folder}/mocks.json", "--json").stdout)
 
     assert {"result": {"half": 2.5, "note": "mocked"}} == answer["response"]
     assert ({"halved": 1}, "halving 4\n", None) == (answer["variables"], answer["stdout"], answer["error"])
@@ -101,13 +107,14 @@ def test_json_has_the_whole_run(folder: Path) -> None:
 
 def test_an_unknown_tool_says_where_tools_come_from(folder: Path) -> None:
     """Unless that was said, and the tool is not there."""
-    without = run("run-tool", str(folder / "tools/half.py"), "--args", '{"number": 4}')
+    without = run("run-tool", str(folder / "tools/half.py"), *HERE, "--args", '{"number": 4}')
     (folder / "tools/note.py").unlink()
+    missing = half(folder, *HERE)
 
-    assert (1, 1) == (without.exit_code, half(folder).exit_code)
+    assert (1, 1) == (without.exit_code, missing.exit_code)
     assert "unknown tool; known: none" in without.stderr
     assert "--tools DIR names the app" in without.stderr
-    assert "--tools DIR names the app" not in half(folder).stderr
+    assert "--tools DIR names the app" not in missing.stderr
 
 
 def test_callbacks_run_in_order_on_one_session(folder: Path) -> None:
@@ -146,7 +153,7 @@ def test_a_stored_session_keeps_what_changes(
     place = ["--session", "shop/ada/s%2F1"]
     made = [*place, "--create", "--variables", '{"halved": 5}', "--said", "half it"]
     missing, first, dry, second, again = (
-        half(folder, *each) for each in (place, made, [*place, "--dry-run", "--said", "dry"], place, made)
+        half(folder, *HERE, *each) for each in (place, made, [*place, "--dry-run", "--said", "dry"], place, made)
     )
     find = connect().get_session(app_name="shop", user_id="ada", session_id="s/1")
     session = asyncio.run(find)
@@ -210,7 +217,7 @@ def test_a_copy_has_what_the_session_has(
             await service.append_event(session, event)
 
     asyncio.run(prepare())
-    line = ["run-tool", str(folder / "sees.py"), "--session", "shop/ada/one", "--json"]
+    line = ["run-tool", str(folder / "sees.py"), *HERE, "--session", "shop/ada/one", "--json"]
     line += ["--shared-variable", "app:n"]
     copied, stored = (json.loads(run(*line, *more).stdout) for more in (["--dry-run"], []))
 
@@ -272,7 +279,7 @@ def test_arguments_come_from_files_and_from_standard_input(folder: Path) -> None
     bom = b"\xef\xbb\xbf"
     (folder / "echo.py").write_bytes(bom + b"def echo(said: str) -> str:\r\n    return said\r\n")
     (folder / "args.json").write_bytes(bom + b'{"said": "from a file"}')
-    command_line = ["ces", "run-tool", str(folder / "echo.py"), "--json", "--args"]
+    command_line = ["ces", "run-tool", str(folder / "echo.py"), *HERE, "--json", "--args"]
     file = CliRunner().invoke(command, [*command_line, f"@{folder}/args.json"])
     piped = CliRunner().invoke(command, [*command_line, "-"], input='{"said": "from a pipe"}')
 
@@ -289,7 +296,7 @@ def test_code_steers_no_terminal(folder: Path) -> None:
         "    set_variable('a', said)\n    if fail:\n        raise ValueError(said)\n    return said\n"
     )
     for arguments in ({"fail": True}, {"fail": False}):
-        line = ["run-tool", str(folder / "steer.py"), "--args", json.dumps(arguments)]
+        line = ["run-tool", str(folder / "steer.py"), *HERE, "--args", json.dumps(arguments)]
         shown, as_json = run(*line), run(*line, "--json")
         text = shown.output + as_json.output
 
@@ -333,7 +340,7 @@ def test_a_file_of_the_app_that_is_not_read_is_said(folder: Path) -> None:
     """And the code runs all the same."""
     (folder / "tools/other").mkdir()
     (folder / "tools/other/other.json").write_text("{")
-    result = half(folder)
+    result = half(folder, *HERE)
 
     assert 0 == result.exit_code
     assert f"{folder}/tools/other/other.json:1: it is not JSON" in result.stderr
