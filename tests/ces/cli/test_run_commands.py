@@ -153,7 +153,8 @@ def test_a_stored_session_keeps_what_changes(
     place = ["--session", "shop/ada/s%2F1"]
     made = [*place, "--create", "--variables", '{"halved": 5}', "--said", "half it"]
     missing, first, dry, second, again = (
-        half(folder, *HERE, *each) for each in (place, made, [*place, "--dry-run", "--said", "dry"], place, made)
+        half(folder, *HERE, *each)
+        for each in (place, made, [*place, "--dry-run", "--said", "dry"], place, made)
     )
     find = connect().get_session(app_name="shop", user_id="ada", session_id="s/1")
     session = asyncio.run(find)
