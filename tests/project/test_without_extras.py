@@ -17,6 +17,10 @@ import gc, json, os, runpy, sys
 before = set(sys.modules)
 import gcp_adk_store
 first = sorted(set(sys.modules) - before - sys.stdlib_module_names)
+store = gcp_adk_store.Store.local(":memory:")
+assert store.sessions and store.artifacts
+slow = ("google.cloud.firestore", "google.cloud.storage", "google.auth.compute_engine", "gcp_adk_store.cloud")
+of_clouds = [name for name in sys.modules if name.startswith(slow)]
 for name in gcp_adk_store.__all__:
     getattr(gcp_adk_store, name)
 ours = sorted({name.split(".")[1] for name in sys.modules if name.startswith("gcp_adk_store.")})
@@ -60,7 +64,7 @@ def run(words):
 sys.path.insert(0, "")
 gc.freeze()  # else each process that ends goes through all modules
 shown = [run(words) for words in json.loads(sys.argv[1])]
-print(json.dumps({"first": first, "ours": ours, "shown": shown}))
+print(json.dumps({"first": first, "of_clouds": of_clouds, "ours": ours, "shown": shown}))
 """
 """Imports the package, and runs each command of the pages in a process of its own that has imported it."""
 
@@ -124,6 +128,11 @@ def test_the_package_imports_without_any_extra(read: dict[str, Any]) -> None:
     ]
     assert {"sessions", "artifacts", "store"} <= set(read["ours"])
     assert not {"ces", "cli", "testing", "costs"} & set(read["ours"])
+
+
+def test_a_store_in_a_folder_imports_no_client_of_the_cloud(read: dict[str, Any]) -> None:
+    """They take longer to import than the rest of the package."""
+    assert [] == read["of_clouds"]
 
 
 def test_one_installation_serves_the_first_pages(folder: Path, read: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """What one installation brings: the packages that this one requires, without any extra."""
 
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -21,6 +22,7 @@ sys.meta_path.insert(0, Missing())
 """
 
 
+@cache
 def missing_modules() -> list[str]:
     """Return the modules of this environment that one installation does not bring."""
     core = needed(project()["dependencies"], installed())
