@@ -85,7 +85,7 @@ class Bank:
 
 @pytest.fixture(params=at_length(["folder"], STORES))
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    """A store that seals often and spills early; what the plugin looks at is above both kinds of documents."""
+    """A store that seals often and spills early; the plugin looks above both kinds of documents."""
     if request.param == "folder":
         store = Store.local(tmp_path / "store", session_limits=LIMITS)
     else:

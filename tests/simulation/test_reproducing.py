@@ -1,6 +1,7 @@
 """A seed gives the same schedule each time, and a schedule that fails is shown as short as it can be."""
 
 import asyncio
+import itertools
 import os
 import shlex
 import subprocess
@@ -220,7 +221,7 @@ def test_a_schedule_that_goes_round_in_circles_fails() -> None:
 
     async def circle(world: World) -> None:
         del world
-        while True:
+        for _ in itertools.count():
             await asyncio.sleep(0)
 
     with pytest.raises(EndlessError, match="the schedule does not end: 1,000 callbacks ran"):

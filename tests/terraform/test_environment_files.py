@@ -50,10 +50,10 @@ def taken_by_docker(text: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines() if line and not line.startswith("#"))
 
 
-@pytest.fixture
-def outputs(plans: Callable[..., Mapping[str, Any]]) -> Mapping[str, Any]:
-    """What an example says with every default; that of Cloud Run hands on the same outputs of the module."""
-    found = plans("examples/minimal")["planned_values"]["outputs"]
+@pytest.fixture(params=["minimal", "cloud_run"])
+def outputs(plans: Callable[..., Mapping[str, Any]], request: pytest.FixtureRequest) -> Mapping[str, Any]:
+    """What an example says with every default."""
+    found = plans(f"examples/{request.param}")["planned_values"]["outputs"]
     return {name: each.get("value") for name, each in found.items()}
 
 

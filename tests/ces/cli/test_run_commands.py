@@ -36,12 +36,9 @@ SECOND = """def before_model_callback(callback_context: CallbackContext, llm_req
 """
 
 HERE = ("--sandbox", "inprocess")
-"""For what the command itself does with code: each start of the sandbox takes a quarter of a second of work."""
+"""For what the command itself does with code: each start of the sandbox takes a quarter of a second."""
 
-pytestmark = [
-    pytest.mark.usefixtures("ces_environment"),
-    pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning"),
-]
+pytestmark = pytest.mark.usefixtures("ces_environment")
 
 
 def run(*arguments: str) -> Result:

@@ -128,7 +128,6 @@ def test_the_documented_conversation_is_held(monkeypatch: pytest.MonkeyPatch, tm
     assert result.stderr.endswith("the session has ended\n")
 
 
-@pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
 @pytest.mark.usefixtures("ces_environment")
 def test_the_server_is_reached_only_where_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the option the tool gets the error that nobody answers, though the server does."""
