@@ -101,21 +101,38 @@ _CALLS_A_TURN: Final = 16
 
 
 class _Pace:
-    """The calls that have begun in this turn of an event loop, and those that wait for the next turns."""
+    """The calls that begin in this turn of an event loop and in the next, and those that wait longer.
+
+    The loop calls :meth:`go_on` in each turn while :attr:`is_full`, so no call waits for ever.
+    """
 
     def __init__(self) -> None:
         self.begun = 0
+        """At least those of this turn; of earlier turns too, until the loop calls :meth:`go_on`."""
+        self.following = 0
+        """Those that begin in the next turn, or later in this one."""
         self.waiting: deque[asyncio.Future[None]] = deque()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether a call that arrives now has to wait: for its turn, or for those that came before it."""
+        return self.begun == _CALLS_A_TURN or self.following > 0
+
+    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Count a call that begins now."""
+        self.begun += 1
+        if self.is_full:
+            loop.call_soon(self.go_on, loop)
+
     def go_on(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let the calls that have waited longest begin in this turn."""
-        self.begun = 0
-        while self.waiting and self.begun < _CALLS_A_TURN:
-            following = self.waiting.popleft()
-            if not following.done():  # otherwise its caller was cancelled
-                following.set_result(None)
-                self.begun += 1
-        if self.begun == _CALLS_A_TURN:
+        """Begin a turn, and let the calls that have waited longest begin in the next one."""
+        self.begun, self.following = self.following, 0
+        while self.waiting and self.following < _CALLS_A_TURN:
+            call = self.waiting.popleft()
+            if not call.done():  # otherwise its caller was cancelled
+                call.set_result(None)
+                self.following += 1
+        if self.is_full:
             loop.call_soon(self.go_on, loop)
 
 
@@ -125,17 +142,22 @@ _PACES: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Pace]] = wea
 async def paced() -> None:
     """Wait until a call may begin, in the order of arrival: thousands in one turn would stall the loop."""
     loop = asyncio.get_running_loop()
-    pace = _PACES.get(loop)
-    if pace is None:
-        pace = _PACES[loop] = _Pace()
-    if pace.begun == _CALLS_A_TURN:
-        following = loop.create_future()
-        pace.waiting.append(following)
-        await following
-        return
-    pace.begun += 1
-    if pace.begun == _CALLS_A_TURN:
-        loop.call_soon(pace.go_on, loop)
+    pace = _PACES.get(loop) or _new_pace(loop)
+    if pace.is_full:
+        call = loop.create_future()
+        pace.waiting.append(call)
+        await call
+    else:
+        pace.begin(loop)
+
+
+def _new_pace(loop: asyncio.AbstractEventLoop) -> _Pace:
+    """Return the pace of *loop*, and forget closed loops: calls that wait in them would keep them."""
+    for reference in _PACES.keyrefs():
+        if (other := reference()) is not None and other.is_closed():
+            _PACES.pop(other, None)
+    pace = _PACES[loop] = _Pace()
+    return pace
 
 
 # A task that an operation starts has a copy of its context, and so its operation.

@@ -1,6 +1,8 @@
 """Show how calls side by side begin in turns, and end together: with results, or with the first failure."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -77,12 +79,7 @@ async def test_a_cancelled_caller_cancels_the_calls() -> None:
 async def test_calls_that_begin_together_take_turns_of_the_loop() -> None:
     """In the order of arrival; a call that was cancelled meanwhile holds up none behind it."""
     begun: list[int] = []
-
-    async def call(number: int) -> None:
-        await paced()
-        begun.append(number)
-
-    tasks = [asyncio.create_task(call(number)) for number in range(50)]
+    tasks = [asyncio.create_task(begin(number, begun)) for number in range(50)]
     counts = [0]
     while len(begun) < 49:
         await asyncio.sleep(0)
@@ -91,6 +88,48 @@ async def test_calls_that_begin_together_take_turns_of_the_loop() -> None:
 
     assert begun == [number for number in range(50) if number != 20]
     assert max(after - before for before, after in pairwise(counts)) == 16
+
+
+@pytest.mark.parametrize("each_turn", [3, 9, 16, 20])
+async def test_calls_that_arrive_while_others_wait_begin_after_those(each_turn: int) -> None:
+    """However many arrive in a turn, no more than 16 begin in one."""
+    begun: list[int] = []
+    counts = [0]
+    tasks = [asyncio.create_task(begin(number, begun)) for number in range(26)]
+    while len(begun) < len(tasks):
+        await asyncio.sleep(0)
+        counts.append(len(begun))
+        if len(counts) < 12:
+            numbers = range(len(tasks), len(tasks) + each_turn)
+            tasks += [asyncio.create_task(begin(number, begun)) for number in numbers]
+
+    assert begun == [*range(len(tasks))]
+    assert max(after - before for before, after in pairwise(counts)) == 16
+
+
+def test_a_loop_that_was_closed_while_calls_waited_is_forgotten() -> None:
+    """Once another loop begins calls."""
+
+    def closed() -> weakref.ref[asyncio.AbstractEventLoop]:
+        loop = asyncio.new_event_loop()
+        tasks = [loop.create_task(begin(number, [])) for number in range(50)]
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+        loop.close()
+        assert not all(task.done() for task in tasks)
+        return weakref.ref(loop)
+
+    loop = closed()
+    asyncio.run(begin(0, []))
+    gc.collect()
+
+    assert loop() is None
+
+
+async def begin(number: int, begun: list[int]) -> None:
+    """Begin a call, and note that."""
+    await paced()
+    begun.append(number)
 
 
 async def test_others_have_their_turn_between_calls_that_wait_for_nothing(
