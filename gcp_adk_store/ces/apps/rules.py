@@ -12,7 +12,7 @@ import pydantic
 from pydantic.alias_generators import to_camel
 
 from gcp_adk_store.ces.apps.agents import AgentSpec
-from gcp_adk_store.ces.apps.files import Config, config_file, declared_variables, folders, member
+from gcp_adk_store.ces.apps.files import Config, Files, config_file, declared_variables, folders, member
 from gcp_adk_store.ces.apps.findings import METHODS, Finding, Parsed, unknown
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.guest.context import ToolContext
@@ -62,13 +62,16 @@ _FREE: Final = frozenset(
 
 def check_configuration(app: AgentApp) -> Iterator[Finding]:
     """Yield what is wrong with the configuration of *app* that can be read; see ``problems`` for the rest."""
-    for config in app.configs.values():
+    files = Files(app.folder)
+    files.configs |= app.configs
+    of_app = files.config(app.folder / "app")
+    of_agents = [files.config(app.folder / "agents" / each.folder / each.folder) for each in app.agents]
+    for config in files.configs.values():
         yield from _check_keys(config.members, config)
         yield from _check_headers(config)
-    yield from _check_variables(app.configs[app.folder / "app"])
+    yield from _check_variables(of_app)
     parents: dict[str, str] = {}
-    for agent in app.agents:
-        config = app.configs[app.folder / "agents" / agent.folder / agent.folder]
+    for agent, config in zip(app.agents, of_agents, strict=True):
         yield from _check_names(agent, app, config)
         for child in filter(None, map(app.agent, agent.children)):
             if parents.setdefault(child.folder, agent.folder) != agent.folder:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gcp_adk_store.ces import AgentApp, lint_app, read_app
 from tests.ces.conversation.apps import write_app, write_files
 from tests.ces.lint.test_apps import codes
 
@@ -29,6 +30,15 @@ def change(path: Path, **changes: Any) -> None:
 def test_an_app_that_names_what_it_has_passes(app: Path) -> None:
     """Also tools of the platform."""
     assert codes(app) == []
+
+
+def test_an_app_that_its_caller_describes_is_checked_with_the_files_of_its_folder(app: Path) -> None:
+    """Nothing read them before."""
+    change(app / "app.json", variable_declarations=[])
+    change(app / "agents/root/root.json", childAgents=["sales"])
+    described = AgentApp(folder=app, name="app", agents=read_app(app).agents)
+
+    assert {each.code for each in lint_app(described)} == {"CES604", "CES608"}
 
 
 @pytest.mark.parametrize(
