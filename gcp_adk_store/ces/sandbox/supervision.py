@@ -21,7 +21,6 @@ from gcp_adk_store.ces.sandbox.interface import (
     SandboxTimeoutError,
 )
 from gcp_adk_store.ces.sandbox.zygotes import Channel, Ended, ZygoteProcess
-from gcp_adk_store.kernel.concurrency import ended
 
 _EXIT_TIMEOUT_S: Final = 1.0  # for a process that closed its frames to end by itself
 _CERTAIN_SHARE: Final = 0.75
@@ -121,15 +120,25 @@ async def _exits(process: ZygoteProcess) -> bool:
 
 
 async def _end(process: ZygoteProcess, talking: asyncio.Task[_Verdict], collecting: _Collecting) -> Ended:
-    """End *process* and its readers; a cancellation takes effect after that."""
+    """End *process* and its readers; a cancellation takes effect after that.
+
+    Not in a task of its own: a loop that ends cancels all tasks, so each has to go on with its wait itself.
+    Once what it waits for is there, it awaits nothing: a task may be cancelled again and again.
+    """
     process.kill()
     talking.cancel()
-
-    async def end() -> Ended:
-        await asyncio.wait((talking, collecting))
-        return await process.ended()
-
-    return await ended(asyncio.create_task(end()))
+    cancelled: asyncio.CancelledError | None = None
+    try:
+        while True:
+            try:
+                if not (talking.done() and collecting.done()):
+                    await asyncio.wait((talking, collecting))
+                return await process.ended()
+            except asyncio.CancelledError as exc:
+                cancelled = exc
+    finally:
+        if cancelled is not None:
+            raise cancelled
 
 
 def _error_of(how: Ended, limits: Limits, *, is_killed: bool) -> SandboxError:

@@ -103,6 +103,29 @@ async def test_a_run_that_is_cancelled_again_while_it_ends_leaves_nothing(sandbo
         assert 2 == await run_in(sandbox, "result = 1 + 1")
 
 
+def test_a_cancelled_run_whose_event_loop_ends_waits_for_its_process(
+    sandbox: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop cancels all tasks, also those that wait for the end of the process."""
+    close = ZygoteProcess.close
+    ended: list[bool] = []
+
+    async def cancelled() -> None:
+        task = await begun(sandbox)
+        task.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    def closing(process: ZygoteProcess) -> None:
+        ended.append(process._ended is not None)
+        close(process)
+
+    monkeypatch.setattr(ZygoteProcess, "close", closing)
+    asyncio.run(cancelled())
+
+    assert [True] == ended
+
+
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 def test_a_run_whose_event_loop_is_closed_under_it_is_killed(sandbox: BubblewrapSandbox) -> None:
     """And the next event loop has a turn."""
