@@ -244,9 +244,10 @@ class _Outputs(MockConfig):
     @override
     def find(self, tool: str, args: Mapping[str, Any]) -> MockedCall | None:
         found = super().find(tool, args)
-        same = [each for each in self.calls if found and _fit_same_calls(each, found)]
-        if len(same) > 1:
-            self.calls.remove(found)  # type: ignore[attr-defined]  # the list that `_mocks` made
+        same = [number for number, each in enumerate(self.calls) if found and _fit_same_calls(each, found)]
+        if len(same) > 1:  # the next one takes its place, for calls may fit others too
+            calls: list[MockedCall] = self.calls  # type: ignore[assignment]  # the list that `_mocks` made
+            calls[same[0]] = calls.pop(same[1])
         return found
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store.ces.testing.evaluations import Evaluation, read_evaluations, said_of
+from gcp_adk_store.ces.testing.evaluation_runs import _mocks
+from gcp_adk_store.ces.testing.evaluations import EvaluatedTurn, Evaluation, read_evaluations, said_of
 from gcp_adk_store.ces.testing.matching import MATCH_TYPES
 from gcp_adk_store.ces.testing.nodes import MalformedTestError
 from gcp_adk_store.ces.testing.turn_checks import TYPES, Expected, ExpectedCall
@@ -148,6 +149,20 @@ def test_an_exported_evaluation_is_read(tmp_path: Path) -> None:
         ),
         variables={"seen": True},
     )
+
+
+def test_outputs_of_the_same_calls_come_in_order_also_if_the_calls_fit_others() -> None:
+    """A call may have more arguments than those that were expected."""
+    calls = [({"id": "12"}, 1), ({"kind": "b"}, 2), ({"id": "12"}, 3)]
+    expected = Expected(
+        calls=tuple(ExpectedCall("look_up", args, output={"result": number}) for args, number in calls)
+    )
+    mocks = _mocks(EvaluatedTurn(name="turn 1", said="Hi", expected=expected))
+    assert mocks is not None
+
+    found = [mocks.find("look_up", {"id": "12", "kind": "b"}) for _ in range(3)]
+
+    assert [each and each.response for each in found] == [{"result": 1}, {"result": 3}, {"result": 3}]
 
 
 def test_the_evaluations_of_the_page_are_read(tmp_path: Path) -> None:
