@@ -20,6 +20,7 @@ from gcp_adk_store.ces.sandbox.interface import (
     SandboxMemoryError,
     SandboxOutputError,
     SandboxProtocolError,
+    SandboxRunError,
     SandboxTimeoutError,
     SandboxUnavailableError,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "SandboxMemoryError",
     "SandboxOutputError",
     "SandboxProtocolError",
+    "SandboxRunError",
     "SandboxTimeoutError",
     "SandboxUnavailableError",
     "UnsafeSandboxWarning",

@@ -119,7 +119,7 @@ class SandboxUnavailableError(SandboxError):
 
 
 class SandboxRunError(SandboxError):
-    """The code was run, and had no result."""
+    """The code was run, and had no result; a model gets this as the response of its tool."""
 
 
 class SandboxTimeoutError(SandboxRunError):
@@ -206,6 +206,7 @@ class Sandbox(Protocol):
             SandboxOutputError: the code printed or returned too much.
             SandboxCrashError: the process ended without a result.
             SandboxProtocolError: the process broke the protocol.
+            SandboxRunError: another reason why code that was run has no result.
         """
         ...
 

@@ -27,7 +27,7 @@ from gcp_adk_store.ces import (
     ScriptedModel,
     read_app,
 )
-from gcp_adk_store.ces.sandbox import InProcessSandbox, Limits, UnsafeSandboxWarning
+from gcp_adk_store.ces.sandbox import InProcessSandbox, Limits, SandboxRunError, UnsafeSandboxWarning
 from gcp_adk_store.settings import MEMORY
 from tests.ces.conversation.apps import write_app, write_files, write_slow_app
 from tests.ces.conversation.conftest import Converse, first_turn
@@ -161,6 +161,30 @@ async def test_tools_that_say_nothing_may_take_as_long_as_on_the_platform() -> N
             await runtime.run_tool(REAL, "look_up", {}, "shop/ada/s1", **options)
 
     assert sorted(sandbox.longest_s) == [30, 60, 300]  # what is asynchronous begins later
+
+
+class EvictedError(SandboxRunError):
+    """The machine of the code went away."""
+
+
+class Evicting(InProcessSandbox):
+    """Loses each run."""
+
+    async def run(self, *_: Any, **_options: Any) -> dict[str, Any]:
+        """Raise an error of its own."""
+        raise EvictedError("try again")
+
+
+async def test_a_failure_of_a_run_that_only_its_sandbox_knows_is_the_response_of_the_tool(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """As those that this package knows."""
+    app = write_app(tmp_path, {"root": {"tools": ["look_up"]}}, tools={"look_up": REAL})
+    with pytest.warns(UnsafeSandboxWarning):
+        sandbox = Evicting()
+    turn = await first_turn(converse(app, [CALL, "Done."], sandbox=sandbox), "Go")
+
+    assert [use.response for use in turn.calls] == [{"result": {"error": "EvictedError: try again"}}]
 
 
 async def test_a_fallback_message_is_said_so_often_and_then_the_session_ends(
