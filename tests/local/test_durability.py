@@ -179,6 +179,19 @@ async def test_a_failure_is_raised_by_the_end_of_the_turn(service: SessionServic
     await service.flush()  # it was raised already
 
 
+@pytest.mark.parametrize("way", ["flush", "flush_session", "close"])
+async def test_appends_that_were_requested_before_have_ended_after(service: SessionService, way: str) -> None:
+    """Also those that could not begin in the same turn of the event loop."""
+    session = await service.create_session(**WHO)
+    appends = [asyncio.create_task(service.append_event(session, step(number))) for number in range(200)]
+    await asyncio.sleep(0)
+    ids_of_session = WHO if way == "flush_session" else {}
+    await getattr(service, way)(**ids_of_session)
+    await asyncio.sleep(0)
+
+    assert all(append.done() for append in appends)
+
+
 async def test_a_failure_that_no_append_raised_is_raised_by_flush_once(
     service: SessionService, commits: Commits
 ) -> None:

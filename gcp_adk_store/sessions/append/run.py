@@ -9,6 +9,7 @@ from google.adk.sessions import Session
 
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, StoreError
 from gcp_adk_store.kernel.concurrency import Limiter, Lru
+from gcp_adk_store.kernel.operation import paced
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Append
 from gcp_adk_store.sessions.append.commit import Appended, PartlyHeldError, SessionRecorder
@@ -82,6 +83,7 @@ class Appender:
 
     async def flush(self) -> None:
         """Wait for the running appends of this event loop; the service's ``flush`` has the errors."""
+        await paced()  # those that were requested before it begin before it
         await self._pending.stored(lambda _, __: True)
         await self._under_way.wait(lambda _, __: True)
         if self.follower is not None:
@@ -90,11 +92,12 @@ class Appender:
 
     async def flush_session(self, key: SessionKey) -> None:
         """Wait until the appends of this event loop to one session are stored."""
-        await self._pending.stored(lambda other, _: other == key)
+        await self.drain(key)
         self._pending.require_all(key)
 
     async def drain(self, key: SessionKey) -> None:
         """Wait until each append of this event loop to one session is stored or has failed."""
+        await paced()  # as in flush
         await self._pending.stored(lambda other, _: other == key)
 
     async def settle(self, key: SessionKey) -> None:
@@ -103,6 +106,7 @@ class Appender:
         def is_outside(other: SessionKey, waiting: QueuedAppend) -> bool:
             return other == key and waiting.hold is None
 
+        await paced()  # as in flush
         await self._pending.stored(is_outside)
         await self._under_way.wait(is_outside)
 
