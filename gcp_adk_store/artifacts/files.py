@@ -1,6 +1,7 @@
 """Read artifacts in parts, and move them from and to files."""
 
 import asyncio
+import contextvars
 import io
 import logging
 import os
@@ -293,7 +294,9 @@ async def opened_target(target: str | os.PathLike[str] | BinaryIO) -> AsyncItera
 
 async def to_its_end(work: Callable[..., T], *arguments: Any) -> T:
     """Run blocking *work* on a thread; also a cancelled call ends after it."""
-    return await ended(asyncio.ensure_future(asyncio.to_thread(work, *arguments)))
+    in_context = partial(contextvars.copy_context().run, work, *arguments)
+    # Not as a task, which a loop that ends would cancel.
+    return await ended(asyncio.get_running_loop().run_in_executor(None, in_context))
 
 
 class FileUpload:

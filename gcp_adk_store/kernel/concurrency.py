@@ -261,7 +261,10 @@ _AT_ONCE: Final = 32
 
 
 async def ended(begun: "asyncio.Future[T]") -> T:
-    """Return the result of *begun*, which ends before this call does, even if cancelled."""
+    """Return the result of *begun*, which ends before this call does, even if cancelled.
+
+    If *begun* is a task, an event loop that ends cancels it too, as all tasks.
+    """
     cancelled: asyncio.CancelledError | None = None
     while not begun.done():
         try:

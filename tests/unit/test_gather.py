@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import threading
 import weakref
 from collections.abc import Callable
 from itertools import pairwise
@@ -9,6 +10,7 @@ from itertools import pairwise
 import pytest
 
 from gcp_adk_store import UnavailableError
+from gcp_adk_store.artifacts.files import to_its_end
 from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.kernel.operation import paced
 
@@ -130,6 +132,23 @@ async def begin(number: int, begun: list[int]) -> None:
     """Begin a call, and note that."""
     await paced()
     begun.append(number)
+
+
+async def test_work_on_a_thread_ends_before_its_call_though_all_tasks_are_cancelled() -> None:
+    """As an event loop does that ends."""
+    may_end, others = threading.Event(), asyncio.all_tasks()
+    call = asyncio.create_task(to_its_end(may_end.wait, HANGS_S))
+    await asyncio.sleep(0)
+    for task in asyncio.all_tasks() - others:
+        task.cancel()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    had_ended = call.done()
+    may_end.set()
+    await asyncio.wait([call])
+
+    assert not had_ended
+    assert call.cancelled()
 
 
 async def test_others_have_their_turn_between_calls_that_wait_for_nothing(
