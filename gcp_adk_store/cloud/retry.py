@@ -58,8 +58,8 @@ async def call(attempt: Callable[[float], Coroutine[Any, Any, T]], *, policy: Re
 
     It repeats a refusal for now (:class:`UnavailableError`), not before the time that the service asks for,
     unless another try does not change it, and a request whose answer is lost (:class:`OutcomeUnknownError`).
-    So a second run is harmless, or the caller recognises it. It raises the last error as it is, with the
-    number of its attempt; but after a lost answer, an error never says that nothing was written.
+    So a second run has to be harmless, or the caller has to recognise it. It raises the last error as it is,
+    with the number of its attempt; but after a lost answer, an error never says that nothing was written.
     """
     attempts = _Attempts(attempt, policy)
     try:

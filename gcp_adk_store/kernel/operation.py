@@ -329,11 +329,11 @@ class Kind(NamedTuple):
     """What an annotation says of a value."""
 
     name: str
-    """Of the value, for messages."""
+    """The name of the value in messages."""
     classes: tuple[type, ...]
     """What a value may be an instance of; empty for anything."""
     says: str
-    """It as messages have it."""
+    """How messages describe it, such as ``a string or None``."""
     items: "Kind | None" = None
     """The kind of what a sequence holds."""
 

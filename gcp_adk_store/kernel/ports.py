@@ -131,7 +131,8 @@ class Documents(Reads, Protocol):
     async def commit(self, writes: Sequence[Write | Delete]) -> list[Written]:
         """Apply all *writes* or none; durable and visible to every read on return.
 
-        A commit whose answer is lost is sent again: a second run is harmless, or its caller recognises it.
+        A commit whose answer is lost is sent again. So a second run has to be harmless, or the caller has to
+        recognise it.
 
         Args:
             writes: At most 10 MiB of them; the Firestore emulator takes 4 MiB.

@@ -224,7 +224,7 @@ class Parsed:
 
     @cached_property
     def stored(self) -> set[str]:
-        """Names that the code binds; parameters apart, and what it imports from the runtime."""
+        """Names that the code binds, without parameters and what it imports from the runtime."""
         others = (node for node in self.nodes if not isinstance(node, ast.arg))
         return set(bound_names(others, of_runtime=False))
 
@@ -250,7 +250,7 @@ class Parsed:
 
     @cached_property
     def asked_for(self) -> set[str]:
-        """Attributes that the code asks for before it reads them, by ``hasattr``."""
+        """Attributes that the code looks for by ``hasattr`` before it reads them."""
         found: set[str] = set()
         for node in self.nodes:
             match node:

@@ -83,7 +83,7 @@ class AgentApp:
     problems: tuple[Finding, ...] = ()
     """What could not be read."""
     configs: Mapping[Path, Config] = field(default_factory=dict, repr=False)
-    """Files of configuration that were looked for, by their paths without the suffix."""
+    """Configuration files that the reader looked for, by their paths without the suffix."""
 
     @property
     def tool_names(self) -> frozenset[str]:

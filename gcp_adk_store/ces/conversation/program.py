@@ -105,7 +105,7 @@ class HeldSession:
 _MOCKS: Final[ContextVar[tuple[SessionKey, MockConfig | None] | None]] = ContextVar(
     "gcp_adk_store_mocks", default=None
 )
-"""Of the turn that is to begin, and the session."""
+"""The session whose turn is to begin, and the mocks of that turn."""
 
 
 @contextmanager
