@@ -1,5 +1,6 @@
 """Make requests of models from a conversation; scripted replies."""
 
+import importlib
 import json
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +31,17 @@ from gcp_adk_store.ces.host.toolbox import CALL_ID
 from gcp_adk_store.ces.tools.declarations import declared
 from gcp_adk_store.errors import InvalidInputError
 
-SERVICE_ERRORS: Final = (APIError, httpx.HTTPError, GoogleAuthError)
+
+def _error_of_client() -> type[Exception]:
+    """Return the errors of the client that Google's uses: aiohttp if that is installed, otherwise httpx."""
+    try:
+        error: type[Exception] = importlib.import_module("aiohttp").ClientError
+    except ImportError:
+        return httpx.HTTPError
+    return error
+
+
+SERVICE_ERRORS: Final = (APIError, httpx.HTTPError, GoogleAuthError, _error_of_client())
 """What a model of ADK raises if its service, the way to it or the credentials fail."""
 MOST_SAID: Final = 500
 """The most characters that an error says of the failure of a model."""

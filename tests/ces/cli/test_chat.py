@@ -1,5 +1,6 @@
 """Show what ``gcp-adk-store ces chat`` says, shows, keeps, and ends with."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def test_a_conversation_shows_its_state_and_its_calls_on_demand(app: Path) -> No
 def test_a_model_that_is_not_reached_is_an_error_in_a_line(
     app: Path, monkeypatch: pytest.MonkeyPatch, command_name: str
 ) -> None:
-    """Nobody listens there."""
+    """Nobody listens there. Google's client sends requests by aiohttp if that is installed."""
     monkeypatch.setenv("GOOGLE_API_KEY", "none")
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:9")
     evaluation = {"conversation": "it greets", "user": "Hi", "agent": "Hello"}
@@ -70,7 +71,7 @@ def test_a_model_that_is_not_reached_is_an_error_in_a_line(
 
     assert isinstance(result.exception, SystemExit)
     assert result.exit_code in {1, 2}
-    assert "All connection attempts failed" in result.output
+    assert re.search("All connection attempts failed|Cannot connect to host", result.output)
 
 
 def test_a_session_in_a_folder_goes_on_in_the_next_command(app: Path) -> None:
