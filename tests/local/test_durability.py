@@ -179,6 +179,20 @@ async def test_a_failure_is_raised_by_the_end_of_the_turn(service: SessionServic
     await service.flush()  # it was raised already
 
 
+async def test_appends_that_are_requested_at_once_share_the_commit_of_their_session(
+    commits: Commits,
+) -> None:
+    """Also those that could not begin in the same turn of the event loop."""
+    async with Store.local(MEMORY) as store:
+        ids = [{**WHO, "session_id": f"{number}"} for number in range(20)]
+        held = [await store.sessions.create_session(**each) for each in ids]
+        await asyncio.gather(
+            *(store.sessions.append_event(one, step(number)) for number in range(5) for one in held)
+        )
+
+    assert [5] * 20 == commits.events
+
+
 @pytest.mark.parametrize("way", ["flush", "flush_session", "close"])
 async def test_appends_that_were_requested_before_have_ended_after(service: SessionService, way: str) -> None:
     """Also those that could not begin in the same turn of the event loop."""
