@@ -241,7 +241,7 @@ class Appender:
         """Add to *group* the appends behind its first that go in the same commit; encode them."""
         size = group[0].size
         while following := self._queues.first(key, group[0].loop):
-            await paced()  # a hundred sessions that gather at once would hold up the event loop
+            await asyncio.sleep(0)  # a hundred sessions that gather at once would hold up the event loop
             if self._queues.first(key, group[0].loop) is not following:
                 continue  # its caller was cancelled meanwhile
             if not (group[-1].may_share and self._may_follow(key, group, following)):
