@@ -41,6 +41,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "one"
 
 
+# The thread of the database library may answer after the loop of the command has closed.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_source_that_does_not_open_ends_a_copy_with_one_message(tmp_path: Path) -> None:
     """Whatever its service raises."""
     result = run("copy", f"sqlite:///{tmp_path}/none/adk.db", uri(tmp_path / "two"), "--app", APP)
