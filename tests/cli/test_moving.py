@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
 from tests.moving.hardest import APP, fill, hardest, many
+from tests.support.hanging import HANGS_S
 from tests.support.ready_programs import ready_programs
 from tests.support.stored import change, session_path
 from tests.support.watching import once
@@ -41,11 +43,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "one"
 
 
-# The thread of the database library may answer after the loop of the command has closed.
+# The thread of aiosqlite may answer after the loop of the command has closed.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_source_that_does_not_open_ends_a_copy_with_one_message(tmp_path: Path) -> None:
     """Whatever its service raises."""
     result = run("copy", f"sqlite:///{tmp_path}/none/adk.db", uri(tmp_path / "two"), "--app", APP)
+    for thread in threading.enumerate():
+        if "_connection_worker_thread" in thread.name:
+            thread.join(HANGS_S)  # otherwise a later test may get what it raises
 
     assert 2 == result.exit_code
     assert "does not answer" in result.stderr
