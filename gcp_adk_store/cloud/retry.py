@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _PASSING: Final = (UnavailableError, OutcomeUnknownError)
+"""Failures that another try may change."""
 _AT_ONCE: Final = (OverloadedError, EmulatorMissingError)
 """Refusals that no repetition changes."""
 

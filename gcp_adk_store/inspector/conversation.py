@@ -10,7 +10,8 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store.costs.prices import US_CENTRAL1
-from gcp_adk_store.inspector.masking import Mask, Shown, drawable, json_text, preview_of
+from gcp_adk_store.inspector.masking import Mask, Shown, json_text, preview_of
+from gcp_adk_store.model.json_values import whole_text
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.sessions.listing.usage import TokenUsage, tokens_of
 
@@ -237,7 +238,7 @@ def difference(before: str, after: str, mask: Mask) -> Difference:
         return Difference(lines=None, is_cut=is_cut)
     changes = difflib.unified_diff(old[:MAX_LINES], new[:MAX_LINES], lineterm="", n=3)
     lines = [
-        Line(_SIGNS.get(line[:1], "same"), drawable(line if line.startswith("@") else line[1:])[:2_000])
+        Line(_SIGNS.get(line[:1], "same"), whole_text(line if line.startswith("@") else line[1:])[:2_000])
         for line in list(changes)[2:]
     ]
     return Difference(lines=tuple(lines), is_cut=is_cut)

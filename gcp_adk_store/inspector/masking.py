@@ -34,7 +34,7 @@ class Mask:
     def over(self, text: str, *, most: int = MAX_SHOWN) -> Shown:
         """Return *text* as a page shows it: at most the first *most* characters."""
         return Shown(
-            text=drawable(text[:most]) if self.lifted else None,
+            text=whole_text(text[:most]) if self.lifted else None,
             characters=len(text),
             is_cut=self.lifted and len(text) > most,
         )
@@ -53,11 +53,6 @@ def json_text(value: Any, *, sort_keys: bool = False) -> str:
         return json.dumps(value, indent=2, ensure_ascii=False, default=str, sort_keys=sort_keys)
     except (TypeError, ValueError, RecursionError):
         return str(value)
-
-
-def drawable(text: str) -> str:
-    """Return *text* without lone surrogates, which no page can carry: each becomes U+FFFD."""
-    return whole_text(text)
 
 
 MAX_TEXT_BYTES: Final = 64 * 1024

@@ -16,8 +16,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from gcp_adk_store.inspector.conversation import Wanted
 from gcp_adk_store.inspector.documents import Links, Place
 from gcp_adk_store.inspector.look import Near
-from gcp_adk_store.inspector.masking import Mask, Served, drawable, served_as
+from gcp_adk_store.inspector.masking import Mask, Served, served_as
 from gcp_adk_store.inspector.reading import Reader
+from gcp_adk_store.model.json_values import whole_text
 from gcp_adk_store.store import Store
 
 Authorize = Callable[[Request, str | None, str | None], bool | Awaitable[bool]]
@@ -241,7 +242,7 @@ class Site:
 
 def _carried(value: Any) -> Any:
     """Return a value of a template as a page carries it."""
-    return drawable(value).replace("\x00", "\ufffd") if type(value) is str else value
+    return whole_text(value).replace("\x00", "\ufffd") if type(value) is str else value
 
 
 TEMPLATES: Final = Environment(

@@ -15,19 +15,18 @@ from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.kernel.operation import (
-    Kind,
-    Method,
     Operation,
     OwnProcess,
+    arguments_of,
     at_most,
     enter,
-    kinds_of,
     leave,
     paced,
 )
 from gcp_adk_store.model.keys import require_text
 
 T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 _NAMED_IDS: Final = ("app_name", "filename", "owner", "anchors")
 """Ids, and with them all whose names end with ``_id``."""
@@ -37,14 +36,12 @@ def require_kinds(method: Callable[..., object], args: Sequence[object], given: 
     """Check the arguments of a call of *method*; those that its annotation cannot decide pass.
 
     Raises:
-        InvalidInputError: an argument is of another kind; the message names it and both kinds.
+        InvalidInputError: an argument is of another kind, or an id is not one; the message names it.
     """
-    kinds = kinds_of(method)
-    for kind, value in zip(kinds.values(), args, strict=False):
-        _require(kind, value)
-    for name, value in given.items():
-        if name in kinds:
-            _require(kinds[name], value)
+    for kind, value in arguments_of(method, args, given):
+        kind.require(value)
+        if isinstance(value, str) and (kind.name in _NAMED_IDS or kind.name.endswith("_id")):
+            require_text(value, kind.name)
 
 
 def checks_kinds(service: type[T]) -> type[T]:
@@ -71,12 +68,6 @@ def checks_arguments(method: Method) -> Method:
         return method(*args, **given)
 
     return cast("Method", call)
-
-
-def _require(kind: Kind, value: object) -> None:
-    kind.require(value)
-    if isinstance(value, str) and (kind.name in _NAMED_IDS or kind.name.endswith("_id")):
-        require_text(value, kind.name)
 
 
 _IDS: Final = ("app_name", "user_id", "session_id", "filename", "version", "task_id")
@@ -197,6 +188,7 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
 
     @functools.wraps(method)
     async def iterate(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        await paced()
         bounds: Bounds = args[0]._bounds  # noqa: SLF001
         running = bounds.begin(method, args, kwargs)
         items = method(*args, **kwargs)

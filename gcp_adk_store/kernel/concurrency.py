@@ -256,10 +256,6 @@ class Pauses:
         self._due = machine.monotonic() + _LONGEST_S
 
 
-_AT_ONCE: Final = 32
-"""Concurrent calls of one gather: each may hold a payload of megabytes."""
-
-
 async def ended(begun: "asyncio.Future[T]") -> T:
     """Return the result of *begun*, which ends before this call does, even if cancelled.
 
@@ -276,6 +272,10 @@ async def ended(begun: "asyncio.Future[T]") -> T:
             begun.exception()  # the cancellation ends the call in any case
         raise cancelled
     return begun.result()
+
+
+_AT_ONCE: Final = 32
+"""Concurrent calls of one gather: each may hold a payload of megabytes."""
 
 
 async def gather(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

@@ -11,7 +11,7 @@ import types
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
@@ -24,10 +24,8 @@ from typing import (
     NoReturn,
     Protocol,
     Self,
-    TypeVar,
     Union,
     Unpack,
-    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -39,8 +37,6 @@ from opentelemetry.trace import Span
 
 from gcp_adk_store import machine
 from gcp_adk_store.errors import ForkedProcessError, InvalidInputError
-
-Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 @dataclass(slots=True, eq=False)
@@ -101,16 +97,16 @@ _CALLS_A_TURN: Final = 16
 
 
 class _Pace:
-    """The calls that begin in this turn of an event loop and in the next, and those that wait longer.
+    """How many calls begin in a turn of an event loop, and the calls that wait for a later turn.
 
-    The loop calls :meth:`go_on` in each turn while :attr:`is_full`, so no call waits for ever.
+    While :attr:`is_full`, the loop calls :meth:`go_on` in each turn. So no call waits for ever.
     """
 
     def __init__(self) -> None:
         self.begun = 0
-        """At least those of this turn; of earlier turns too, until the loop calls :meth:`go_on`."""
+        """Calls since :meth:`go_on` ran last."""
         self.following = 0
-        """Those that begin in the next turn, or later in this one."""
+        """Calls that :meth:`go_on` woke, and that begin next."""
         self.waiting: deque[asyncio.Future[None]] = deque()
 
     @property
@@ -380,18 +376,13 @@ def kinds_of_members(of_class: type) -> dict[str, Kind]:
     return {name: _kind(name, hint) for name, hint in get_type_hints(of_class).items()}
 
 
-def checks_kinds_of(method: Method) -> Method:
-    """Let a method check the kinds of its arguments when it is called, and not its ids."""
-
-    @functools.wraps(method)
-    def call(*args: Any, **given: Any) -> Any:
-        kinds = kinds_of(method)
-        for name, value in {**dict(zip(kinds, args, strict=False)), **given}.items():
-            if name in kinds:
-                kinds[name].require(value)
-        return method(*args, **given)
-
-    return cast("Method", call)
+def arguments_of(
+    method: Callable[..., object], args: Iterable[object], given: Mapping[str, object]
+) -> Iterator[tuple[Kind, object]]:
+    """Yield the arguments of a call of *method*, each behind its kind; unknown ones are left out."""
+    kinds = kinds_of(method)
+    yield from zip(kinds.values(), args, strict=False)
+    yield from ((kinds[name], value) for name, value in given.items() if name in kinds)
 
 
 def require_members(holder: object) -> None:

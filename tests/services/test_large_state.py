@@ -8,7 +8,7 @@ import pytest
 
 from gcp_adk_store import InvalidInputError, SessionService
 from tests.services.conftest import APP, SESSION, USER, WHO, event
-from tests.support.loop_work import LoopWork, counted_steps
+from tests.support.loop_work import LoopWork, Turns, counted_steps
 
 pytestmark = pytest.mark.emulators
 
@@ -94,25 +94,19 @@ async def test_many_sessions_are_listed_beside_others(
             for number in range(SESSIONS)
         )
     )
-    ticks = 0
+    turns = Turns()
 
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0)
-            ticks += 1
-
-    async def ticks_beside(user_id: str | None) -> tuple[int, list[float]]:
-        before = ticks
+    async def turns_beside(user_id: str | None) -> tuple[int, list[float]]:
+        before = turns.count
         listed = await sessions.list_sessions(app_name=APP, user_id=user_id)
-        return ticks - before, [one.last_update_time for one in listed.sessions]
+        return turns.count - before, [one.last_update_time for one in listed.sessions]
 
     ticking(0.01)
-    others = asyncio.create_task(tick())
-    mine, times = await ticks_beside("0")
+    others = asyncio.create_task(turns.run())
+    mine, times = await turns_beside("0")
     assert half == len(times)
     assert mine >= half
-    everybodys, times = await ticks_beside(None)
+    everybodys, times = await turns_beside(None)
     others.cancel()
 
     assert SESSIONS == len(times)

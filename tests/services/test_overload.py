@@ -29,6 +29,7 @@ from gcp_adk_store.testing.emulators import Emulator
 from tests.services.conftest import APP, USER, WHO, Connect, event
 from tests.support.clock import PassingTime
 from tests.support.http2 import silent_http2
+from tests.support.loop_work import Turns
 
 pytestmark = pytest.mark.emulators
 
@@ -48,25 +49,6 @@ class Unanswered(grpc.aio.UnaryUnaryClientInterceptor):
             await self.begun.wait()
             await self.may_end.wait()
         return await continuation(details._replace(timeout=0.01), request)
-
-
-class Turns:
-    """Counts what is done in each turn of an event loop: before all that is ready there has run once more."""
-
-    def __init__(self) -> None:
-        self.now = self.most = self.all = 0
-
-    async def run(self) -> None:
-        """Count until cancelled."""
-        while True:
-            self.now = 0
-            await asyncio.sleep(0)
-
-    def add(self) -> None:
-        """Count one thing that is done."""
-        self.now += 1
-        self.all += 1
-        self.most = max(self.most, self.now)
 
 
 class Counted(Event):

@@ -122,3 +122,25 @@ def counted_work() -> Iterator[Work]:
             yield work
         finally:
             sys.setprofile(None)
+
+
+class Turns:
+    """Counts what is done in each turn of an event loop: before all that is ready there has run once more."""
+
+    def __init__(self) -> None:
+        self.now = self.most = self.all = 0
+        self.count = 0
+        """Turns so far."""
+
+    async def run(self) -> None:
+        """Count until cancelled."""
+        while True:
+            self.now = 0
+            await asyncio.sleep(0)
+            self.count += 1
+
+    def add(self) -> None:
+        """Count one thing that is done."""
+        self.now += 1
+        self.all += 1
+        self.most = max(self.most, self.now)

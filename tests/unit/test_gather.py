@@ -13,6 +13,7 @@ from gcp_adk_store import UnavailableError
 from gcp_adk_store.artifacts.files import to_its_end
 from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.kernel.operation import paced
+from tests.support.loop_work import Turns
 
 HANGS_S = 60.0
 
@@ -156,19 +157,13 @@ async def test_others_have_their_turn_between_calls_that_wait_for_nothing(
 ) -> None:
     """On a machine that takes its whole share of time for each call."""
     ticking(0.005)
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0)
-            ticks += 1
+    turns = Turns()
 
     async def call(number: int) -> int:
         return number
 
-    others = asyncio.create_task(tick())
+    others = asyncio.create_task(turns.run())
     assert list(range(1000)) == await gather(map(call, range(1000)))
     others.cancel()
 
-    assert ticks >= 1000 // 32
+    assert turns.count >= 1000 // 32

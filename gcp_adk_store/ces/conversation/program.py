@@ -133,7 +133,7 @@ async def _store(held: HeldSession) -> None:
                 except StaleSessionError:
                     if not left:
                         raise
-        except Exception:  # of whatever service; how the turn ended says more
+        except Exception:  # any service may fail; how the turn ended says more
             logger.exception("a late response was not stored in %s", key)
 
 
@@ -148,7 +148,7 @@ class TurnSessions(BaseSessionService):
         self._homes: WeakValueDictionary[SessionKey, _Home] = WeakValueDictionary()
         self._reserved: Counter[SessionKey] = Counter()
         self._waiting: dict[SessionKey, asyncio.Event] = {}
-        """Set when a turn begins, or is no longer to begin."""
+        """Set when a turn begins, or when it is cancelled before that."""
 
     @asynccontextmanager
     async def holding(self, session: Session, service: BaseSessionService) -> AsyncIterator[HeldSession]:

@@ -82,7 +82,7 @@ class Turn:
             for event in self._released():
                 yield event
             yield self.held.carried_by(self._event(None, error_code=exc.code, error_message=str(exc)))
-        except Exception as exc:  # noqa: BLE001  # of whatever model and service
+        except Exception as exc:  # noqa: BLE001  # any model or service may fail
             raised = exc
         for event in self._released():
             yield event

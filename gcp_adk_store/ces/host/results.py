@@ -278,7 +278,7 @@ def _delta(found: contract.StateDelta) -> Delta:
 
 
 _FIRST_REDIRECT: Final = 300
-"""An answer from this status on is no result: a redirect that was not followed, or an error."""
+"""From this status on, an answer is not a result: it is a redirect that was not followed, or an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ from gcp_adk_store.ces.tools.declarations import (
     by_name,
 )
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
-from gcp_adk_store.kernel.operation import Closing, checks_kinds_of
+from gcp_adk_store.kernel.operation import Closing, arguments_of
 
 
 def callback_request(
@@ -112,7 +112,6 @@ class PythonRuntime(Closing):
       the same session. For variables that cannot be stored, it is the result's ``error``.
     """
 
-    @checks_kinds_of
     def __init__(
         self,
         session_service: BaseSessionService,
@@ -144,6 +143,8 @@ class PythonRuntime(Closing):
             InvalidInputError: two tools have one name, the name of the sandbox is unknown, or an argument is
                 of another kind.
         """
+        for kind, value in arguments_of(PythonRuntime.__init__, (), locals()):
+            kind.require(value)
         if not (sandbox is None or isinstance(sandbox, str) or hasattr(sandbox, "runs_at_once")):
             says = f"sandbox must be a sandbox, or the name of one, not {type(sandbox).__name__}"
             raise InvalidInputError(says)

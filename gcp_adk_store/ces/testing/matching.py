@@ -11,6 +11,7 @@ from typing import Any, Final
 import regex
 
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.model.json_values import is_equal
 
 _STEP: Final = re.compile(
     r"""
@@ -91,19 +92,6 @@ def _is_contained(actual: Any, expected: Any) -> bool:
     if isinstance(actual, str):
         return isinstance(expected, str) and expected in actual
     return isinstance(actual, list | dict) and any(is_equal(each, expected) for each in actual)
-
-
-def is_equal(actual: Any, expected: Any) -> bool:
-    """Return whether both are the same JSON; 1 and 1.0 are, 1 and true are not."""
-    if isinstance(actual, bool) or isinstance(expected, bool):
-        return actual is expected
-    if isinstance(actual, dict) and isinstance(expected, dict):
-        return actual.keys() == expected.keys() and all(
-            is_equal(actual[key], expected[key]) for key in actual
-        )
-    if isinstance(actual, list) and isinstance(expected, list):
-        return len(actual) == len(expected) and all(map(is_equal, actual, expected))
-    return bool(actual == expected)
 
 
 def _compares(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:

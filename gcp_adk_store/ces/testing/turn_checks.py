@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from gcp_adk_store.ces.conversation.decisions import ConversationTurn, ToolUse
 from gcp_adk_store.ces.guest.messages import TRANSFER
-from gcp_adk_store.ces.testing.matching import fits, has, is_equal, shortly, similarity, squeezed
+from gcp_adk_store.ces.testing.matching import fits, has, shortly, similarity, squeezed
+from gcp_adk_store.model.json_values import is_equal
 
 _FUZZY: Final = 0.75
 """The similarity that ``fuzzy_match`` wants."""

@@ -83,7 +83,7 @@ class Appender:
 
     async def flush(self) -> None:
         """Wait for the running appends of this event loop; the service's ``flush`` has the errors."""
-        await paced()  # those that were requested before it begin before it
+        await paced()  # the calls that were requested earlier begin first
         await self._pending.stored(lambda _, __: True)
         await self._under_way.wait(lambda _, __: True)
         if self.follower is not None:
@@ -204,7 +204,7 @@ class Appender:
             first.encoded = encoded
             group = [first]
             try:
-                await paced()  # those that were requested at once with it begin before, and share its commit
+                await paced()  # appends that were requested meanwhile begin, and share this commit
                 await self._gather(key, group)
                 await self._store(key, group)
             except BaseException as exc:
