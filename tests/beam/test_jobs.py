@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from gcp_adk_store.moving import export_parquet, records_of
 from gcp_adk_store.testing.conformance.running import event
 from tests.beam.conftest import lines
 from tests.moving.hardest import APP, fill
+from tests.support.peak_memory import Peak
 
 Counts = Callable[..., dict[str, int]]
 TWO = ("--direct_num_workers", "2", "--direct_running_mode", "multi_processing")
@@ -240,15 +240,12 @@ def test_memory_does_not_grow_with_sessions_and_events(
         listing, reading = _ListSessions(at, APP), _ReadRows(at)
         listing.setup()
         reading.setup()
-        tracemalloc.start()
-        try:
+        with Peak() as held:
             rows = sum(1 for info in listing.process(EVERY_NAME) for _ in reading.process(info))
-            assert sessions * (events + 1) == rows
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-            reading.teardown()
-            listing.teardown()
+        reading.teardown()
+        listing.teardown()
+        assert sessions * (events + 1) == rows
+        return held.bytes
 
     peak(2, 2)  # what is imported and cached once
     small, large = (peak(*each) for each in zip(sessions, events, strict=True))

@@ -42,7 +42,7 @@ from gcp_adk_store.testing.conformance import ArtifactServiceConformance
 from gcp_adk_store.testing.emulators import Emulator
 from tests.encryption.conftest import CountingWrapper, envelope
 from tests.erasure.conftest import APP, OTHER, USER, erase, said
-from tests.services.peak_memory import Peak
+from tests.support.peak_memory import Peak
 from tests.support.traces import in_folder, on_emulators, traces
 
 WHO: Any = {"app_name": APP, "user_id": USER, "session_id": "s"}

@@ -31,8 +31,8 @@ from gcp_adk_store.testing.faults import (
 )
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import WHO, observing
-from tests.services.peak_memory import Peak
 from tests.support.clock import PassingTime
+from tests.support.peak_memory import Peak
 
 FILE: dict[str, Any] = {**WHO, "filename": "file"}
 NAME = "app/user/session/file/0"

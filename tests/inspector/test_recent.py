@@ -1,6 +1,5 @@
 """The newest sessions are counted and searched, and a page says what it did not look at."""
 
-import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -13,6 +12,7 @@ from google.genai import types
 from gcp_adk_store import Store
 from gcp_adk_store.inspector import recent_pages
 from tests.inspector.story import Read, client_of, seen
+from tests.support.peak_memory import Peak
 from tests.support.stored import change, session_path
 
 
@@ -167,10 +167,9 @@ async def test_a_page_holds_one_large_event_at_a_time(store: Store, app: FastAPI
     for count in (2, 14):
         for number in range(count):
             await remarked(store, "ada", f"{count} {number}", chr(97 + number) * 1_000_000)
-        tracemalloc.start()
-        shown = await seen(app, page, {"app": "support", "author": "agent"})
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
+        with Peak() as held:
+            shown = await seen(app, page, {"app": "support", "author": "agent"})
+        peaks.append(held.bytes)
         if page == "find":
             assert f"{sum((2, 14)[: len(peaks)])} events have it" in shown.text
 

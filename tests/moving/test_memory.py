@@ -1,8 +1,6 @@
 """Copies, exports and imports take as much memory for many sessions and long ones as for few."""
 
 import asyncio
-import gc
-import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -25,11 +23,12 @@ from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.records import OwnStore, Record
 from tests.moving.hardest import APP, many
 from tests.support.lengths import at_length
+from tests.support.peak_memory import Peak
 
 LIMITS = SessionLimits(seal_tail_bytes=1000, segment_cache_bytes=0)
 """Segments of some 4 events."""
 
-Peak = Callable[[Callable[[], Awaitable[object]]], Awaitable[int]]
+Measure = Callable[[Callable[[], Awaitable[object]]], Awaitable[int]]
 
 
 async def each(events: list[Any]) -> AsyncIterator[Any]:
@@ -49,22 +48,10 @@ async def fill(store: Store, sessions: int, events: int) -> None:
 
 
 async def peak_of(work: Callable[[], Awaitable[object]]) -> int:
-    """Return the bytes that Python takes at most during *work*, beyond those before it.
-
-    Cycles are freed soon: how many of them wait for the collector would depend on what ran before.
-    """
-    gc.collect()
-    gc.freeze()
-    before = gc.get_threshold()
-    gc.set_threshold(500, 1, 1)
-    tracemalloc.start()
-    try:
+    """Return the bytes that Python holds at most during *work*."""
+    with Peak() as peak:
         await work()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-        gc.set_threshold(*before)
-        gc.unfreeze()
+    return peak.bytes
 
 
 async def unmeasured(work: Callable[[], Awaitable[object]]) -> int:
@@ -73,7 +60,7 @@ async def unmeasured(work: Callable[[], Awaitable[object]]) -> int:
     return 0
 
 
-async def peaks(folder: Path, sessions: int, events: int, *, of: Peak = peak_of) -> dict[str, int]:
+async def peaks(folder: Path, sessions: int, events: int, *, of: Measure = peak_of) -> dict[str, int]:
     """Return the peaks of what is done with a store of so many sessions of so many events."""
     await asyncio.to_thread(folder.mkdir)
 

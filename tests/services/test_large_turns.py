@@ -14,8 +14,8 @@ from google.genai import types
 from gcp_adk_store import GcsArtifactService, Store
 from gcp_adk_store.testing.emulators import Emulator
 from tests.services.conftest import APP, SESSION, USER, WHO
-from tests.services.peak_memory import Peak
 from tests.support.lengths import at_length
+from tests.support.peak_memory import Peak
 from tests.support.repeating_model import StandInModel
 from tests.support.temporary import temporary_folder
 

@@ -1,6 +1,5 @@
 """Show that compressed bytes are unpacked whole, within a bound, or reported as damaged."""
 
-import tracemalloc
 import zlib
 
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 
 from gcp_adk_store.codec.packing import unpack
 from tests.support.damage import BOMB
+from tests.support.peak_memory import Peak
 
 
 @given(st.binary(max_size=50))
@@ -32,10 +32,7 @@ def test_a_part_or_more_than_the_whole_is_refused(data: bytes, draw: st.DataObje
 
 def test_a_bomb_takes_no_more_memory_than_the_bound() -> None:
     """64 KiB that would become 64 MiB."""
-    tracemalloc.start()
-    with pytest.raises(ValueError, match="over 1000000 bytes"):
+    with Peak() as held, pytest.raises(ValueError, match="over 1000000 bytes"):
         unpack(BOMB, limit=1_000_000)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
 
-    assert peak < 4_000_000
+    assert held.bytes < 4_000_000
