@@ -182,7 +182,7 @@ class StoreServices:
             reads=3 + sealed(history) - known + seals,
             writes=events + workload.shared_scopes + 2 * seals,
             class_a=2 * saves + loads,
-            class_b=loads,
+            class_b=2 * loads,
         )
 
     def create_session(self) -> Operations:

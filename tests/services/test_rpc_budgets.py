@@ -501,7 +501,7 @@ async def test_artifact_requests(adk_store_bucket: str) -> None:
         {"metadata": 1},
         {"list": 1},
         {"list": 1, "delete": 3},
-        {"list": 1, "media": 1},  # by a process that has not met it
+        {"list": 1, "metadata": 1, "media": 1},  # by a process that has not met it
         {"metadata": 2, "media": 1},
         {"upload": 1},
     ] == found

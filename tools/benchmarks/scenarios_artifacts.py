@@ -13,7 +13,7 @@ from gcp_adk_store import GcsArtifactService
 from tools.benchmarks.lines import Line
 from tools.benchmarks.scenario import Begin, Scenario, Step
 from tools.benchmarks.stock import APP, USER, Stock, who
-from tools.benchmarks.subjects import ADKS, OURS, RAW_DOWNLOAD, RAW_UPLOAD
+from tools.benchmarks.subjects import ADKS, OURS, RAW_DOWNLOAD, RAW_LISTING, RAW_UPLOAD
 
 _MIME: Final = "application/octet-stream"
 _LARGE_BYTES: Final = 10_000_000
@@ -144,7 +144,7 @@ def _save_version(stock: Stock, versions: int, *, known: bool) -> Scenario:
 
     return Scenario(
         name=f"save at {versions:,} versions, {_known(known)}",
-        subjects={**_both(make), RAW_UPLOAD: _upload(1000)},
+        subjects={**_both(make), RAW_UPLOAD: _upload(1000), **_listing(filename, known=known)},
         share=0.25 if versions < 1000 else 0.1,  # noqa: PLR2004  # ADK's lists them each time
     )
 
@@ -165,9 +165,25 @@ def _load_latest(stock: Stock, versions: int, *, known: bool) -> Scenario:
 
     return Scenario(
         name=f"load the latest of {versions:,} versions, {_known(known)}",
-        subjects={**_both(make), RAW_DOWNLOAD: download},
+        subjects={**_both(make), RAW_DOWNLOAD: download, **_listing(filename, known=known)},
         share=0.1,
     )
+
+
+def _listing(filename: str, *, known: bool) -> dict[str, Begin]:
+    """List the names of this store's versions by Google's client, where the service has to."""
+
+    async def begin(line: Line) -> Step:
+        client, prefix = line.storage, f"{APP}/{USER}/s/{filename}/"
+
+        def names() -> None:
+            asked = {"prefix": prefix, "delimiter": "/", "fields": "items(name),nextPageToken"}
+            for page in client.list_blobs(line.place.bucket, **asked).pages:
+                assert page.raw_page["items"]
+
+        return Step(lambda: asyncio.to_thread(names))
+
+    return {} if known else {RAW_LISTING: begin}
 
 
 def _known(known: bool) -> str:  # noqa: FBT001  # the one thing that it says

@@ -14,6 +14,9 @@ from tools.benchmarks.subjects import (
     PARSING,
     RAW_BATCH_GET,
     RAW_COMMIT,
+    RAW_DOWNLOAD,
+    RAW_LISTING,
+    RAW_UPLOAD,
     SAME_COMMIT,
     SMALLER,
     TWO_COMMITS,
@@ -201,14 +204,18 @@ def _pages(figures: Figures) -> Iterable[Target]:
 
 
 def _artifacts(figures: Figures) -> Iterable[Target]:
-    for pattern, times in (
-        (r"^save at .* versions, unknown", 3),
-        (r"^save at .* versions, known", 6),
-        (r"^load the latest of .* versions, unknown", 3),
-        (r"^load the latest of .* versions, known", 3),
+    for pattern, times, body in (
+        (r"^save at .* versions, unknown", 3, RAW_UPLOAD),
+        (r"^save at .* versions, known", 6, RAW_UPLOAD),
+        (r"^load the latest of .* versions, unknown", 3, RAW_DOWNLOAD),
+        (r"^load the latest of .* versions, known", 3, RAW_DOWNLOAD),
     ):
         name = figures.scenario(pattern)
-        yield _faster(name or pattern.strip("^"), times, figures.ms(name, ADKS), figures.ms(name))
+        ours = figures.ms(name)
+        yield _faster(name or pattern.strip("^"), times, figures.ms(name, ADKS), ours)
+        listing, moved = figures.ms(name, RAW_LISTING), figures.ms(name, body)
+        if listing is not None and moved is not None:
+            yield _at_most(f"{name}, of {RAW_LISTING} and {body}", _FLAT, ours, listing + moved)
 
 
 def _stalls(figures: Figures) -> Iterable[Target]:
