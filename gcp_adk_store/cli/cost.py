@@ -20,6 +20,7 @@ from gcp_adk_store.costs.prices import FREE_QUOTA, NOTHING_FREE, US_CENTRAL1, Pr
 from gcp_adk_store.errors import InvalidInputError
 
 _SERVICES: Final[Sequence[Services]] = (StoreServices(), BuiltinServices())
+_MAX_RATE: Final = 1_000_000
 _TITLE: Final = "operations on documents per turn"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -162,8 +163,11 @@ def _rate(text: str) -> tuple[str, float]:
         rate = float(number)
     except ValueError:
         rate = math.nan
-    if not (re.fullmatch("[A-Z]{3}", currency) and 0 < rate < math.inf):
-        raise CannotLookError(f"--rate {text:.80} must be three letters and a number above 0: --rate EUR=0.9")
+    if not (re.fullmatch("[A-Z]{3}", currency) and 0 < rate <= _MAX_RATE):
+        raise CannotLookError(
+            f"--rate {text:.80} must be three letters and a number above 0, at most {_MAX_RATE:,}: "
+            "--rate EUR=0.9"
+        )
     return currency, rate
 
 

@@ -109,10 +109,12 @@ class IapAuthorization:
             certs_url: Address of the public keys.
 
         Raises:
-            ValueError: *audience* is empty, so any JWT of IAP would do.
+            ValueError: *audience* is empty, so any JWT of IAP would do, or *emails* is one text.
         """
         if not audience:
             raise ValueError("audience is empty; IAP's page names the audience of the signed header")
+        if isinstance(emails, str):
+            raise ValueError("emails is one text, it must be a collection: pass [email]")  # noqa: TRY004
         self._audience = audience
         self._emails = None if emails is None else {email.lower() for email in emails}
         self._may_see = may_see

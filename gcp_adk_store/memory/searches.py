@@ -75,7 +75,7 @@ async def list_page(
     """Return one page of memories, as the service's ``list_memories``, which has the errors."""
     if not is_count(page_size) or page_size > MAX_RESULTS:
         raise InvalidInputError(f"page_size is {page_size!r:.40}, it must be 1 to {MAX_RESULTS}")
-    listing = f"{key} {accepts}"
+    listing = f"{key} {replace(accepts, metadata=dict(sorted(accepts.metadata.items())))}"
     last = None
     if cursor is not None:
         last = tuple(decode_place_in(listing, cursor, float, str, of="memories of another user or filter"))

@@ -222,7 +222,11 @@ def test_a_plot_is_written(tmp_path: Path) -> None:
         (["--artifact-bytes", "9000000"], r"'--artifact-bytes': 9000000 is not in the range 0<=x<=8388608"),
         (["--cold-share", "1.1"], r"'--cold-share': 1.1 is not in the range 0<=x<=1"),
         (["--turn-seconds", "0"], r"'--turn-seconds': 0.0 is not in the range 0.01<=x<=86400"),
-        (["--rate", "0.9"], r"--rate 0.9 must be three letters and a number above 0: --rate EUR=0.9"),
+        (
+            ["--rate", "0.9"],
+            r"--rate 0.9 must be three letters and a number above 0, at most 1,000,000: --rate EUR=0.9",
+        ),
+        (["--rate", "EUR=1e308"], r"--rate EUR=1e308 must be three letters and a number above 0, at most"),
         (["--rate", "EUR=nan"], r"--rate EUR=nan must be three letters and a number above 0"),
         (["--like", "games"], r"'--like': 'games' is not one of 'chat', 'voice', 'agents'"),
         (["--scopes", "session,temp"], r"--scopes has 'temp', it may have 'session', 'user' and 'app'"),

@@ -169,3 +169,9 @@ def test_an_audience_is_required() -> None:
     """Without one, the header of any application behind IAP would do."""
     with pytest.raises(ValueError, match="audience is empty"):
         IapAuthorization("")
+
+
+def test_emails_are_a_collection() -> None:
+    """Of one text, each letter would be an email, and nobody would see the store."""
+    with pytest.raises(ValueError, match=r"emails is one text, it must be a collection: pass \[email\]"):
+        IapAuthorization(AUDIENCE, emails="ada@example.com")

@@ -324,6 +324,18 @@ async def test_pages_list_all_memories_once(memory: MemoryService) -> None:
         await memory.list_memories(cursor=cursor, author="user", **USER)
 
 
+async def test_a_cursor_goes_on_with_the_same_filter_in_another_order(memory: MemoryService) -> None:
+    """The keys of the metadata have no order."""
+    metadata: dict[str, Any] = {"a": 1, "b": 2}
+    added = [MemoryEntry(content=content(f"{n}")) for n in range(3)]
+    await memory.add_memory(memories=added, custom_metadata=metadata, **USER)
+    first = await memory.list_memories(metadata=metadata, page_size=2, **USER)
+    again: dict[str, Any] = {"b": 2, "a": 1}
+    rest = await memory.list_memories(metadata=again, page_size=2, cursor=first.next_cursor, **USER)
+
+    assert {"0", "1", "2"} == {*texts(first.memories), *texts(rest.memories)}
+
+
 async def test_a_memory_is_changed_in_its_place(store: Store, memory: MemoryService) -> None:
     """In the tail and in shards: its content or its metadata; id, session and time stay."""
     events = [said(f"note {number} {'x' * 300}", at=float(number + 1)) for number in range(300)]
