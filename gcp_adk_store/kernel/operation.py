@@ -334,7 +334,7 @@ class Kind(NamedTuple):
     """The kind of what a sequence holds."""
 
     def accepts(self, value: object) -> bool:
-        """Return whether *value* itself is of this kind; True and False are no numbers."""
+        """Return whether *value* itself is of this kind; True and False are not numbers."""
         if not self.classes or type(value) in self.classes:
             return True
         if isinstance(value, bool) and bool not in self.classes:

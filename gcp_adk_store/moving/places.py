@@ -56,7 +56,7 @@ def open_target(given: str | BaseSessionService | Target) -> Target:
 
 def _require_store(given: object) -> None:
     if not hasattr(given, "traits"):
-        says = f"a {type(given).__name__} is no store to copy from or to"
+        says = f"a {type(given).__name__} is not a store to copy from or to"
         raise InvalidInputError(
             f"{says}: pass a session service of ADK, or a URI such as firestore://PROJECT"
         )

@@ -263,7 +263,7 @@ class Ledger:
 
 
 def _require_no_other(sql: sqlite3.Connection, *, of: object) -> None:
-    """Require that a file is no database of another program, before anything is written to it."""
+    """Require that a file is not a database of another program, before anything is written to it."""
     tables = {name for (name,) in sql.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if tables and tables != {"facts", "sessions", "users"}:
         raise InvalidInputError(f"{of} is a database, and not a ledger; name another file")

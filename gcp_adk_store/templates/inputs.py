@@ -55,7 +55,7 @@ def resolve_template(template: str | None, inputs: Mapping[str, Any] | None) -> 
 
     Raises:
         PromptTemplateError: variables have no input; the error names all of them.
-        InvalidInputError: *template* is neither a text nor ``None``, or *inputs* is no mapping.
+        InvalidInputError: *template* is neither a text nor ``None``, or *inputs* is not a mapping.
     """
     require_kinds(resolve_template, (), {"inputs": inputs})
     if template is None:
@@ -82,7 +82,7 @@ def resolve_tasks(tasks: Iterable[PromptTask], inputs: Mapping[str, Any] | None)
 
     Raises:
         PromptTemplateError: a text of a task has a variable without input.
-        InvalidInputError: one of *tasks* is no task, or *inputs* is no mapping.
+        InvalidInputError: one of *tasks* is not a task, or *inputs* is not a mapping.
     """
     given = [*tasks]
     for task in given:
@@ -108,7 +108,7 @@ def resolve_agent(agent: Agent, inputs: Mapping[str, Any] | None) -> Agent:
 
     Raises:
         PromptTemplateError: a text has a variable without input.
-        InvalidInputError: *agent* is no agent of ADK, or *inputs* is no mapping.
+        InvalidInputError: *agent* is not an agent of ADK, or *inputs* is not a mapping.
     """
     if not isinstance(agent, BaseAgent):
         raise InvalidInputError(f"agent must be an agent of ADK, not {type(agent).__name__}")

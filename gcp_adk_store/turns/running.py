@@ -308,7 +308,7 @@ class Turns(HeldTurns):
             run_config=run_config,
             **options,
         )
-        # Between two steps the caller's own code runs, which is no part of the turn. So each step is a task
+        # Between two steps the caller's own code runs, which is not part of the turn. So each step is a task
         # in a context of the run: what the runner begins in a context has to end in the same one.
         context = contextvars.copy_context()
         context.run(enter, hold)

@@ -262,7 +262,7 @@ class HeldTurns:
         """Return the message *text* as the redactors leave it.
 
         Raises:
-            InvalidInputError: it is no message: each later turn of the session would end in it.
+            InvalidInputError: it is not a message: each later turn of the session would end in it.
         """
         if len(text) > MAX_WAITING_BYTES:
             return text  # whoever stores it says that it does not fit
@@ -270,7 +270,7 @@ class HeldTurns:
             waiting = WaitingMessage.parse(text)
         except StoredDataError:
             raise InvalidInputError(
-                f"text has {len(text)} characters, and is no message as JSON: Turns.run makes one"
+                f"text has {len(text)} characters, and is not a message as JSON: Turns.run makes one"
             ) from None
         if not (hooks := self._hooks):
             # UTF-8 cannot hold a lone surrogate; JSON in ASCII can.
