@@ -15,7 +15,7 @@ from starlette.routing import Route
 from gcp_adk_store.adk_server.app import answer
 from gcp_adk_store.adk_server.following import Authorize, Followers, require_allowed, shown
 from gcp_adk_store.adk_server.services import only_store
-from gcp_adk_store.artifacts.copies import Which
+from gcp_adk_store.artifacts.owners import Which
 from gcp_adk_store.artifacts.uploads import SignedUpload
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoreError
 from gcp_adk_store.kernel.calls import checks_arguments

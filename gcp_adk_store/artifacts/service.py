@@ -1,8 +1,7 @@
 """Store ADK artifacts over any storage of objects: each version is one object, made exactly once."""
 
-from collections.abc import AsyncIterator, Awaitable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.adk.artifacts import BaseArtifactService
 from google.adk.artifacts.base_artifact_service import ArtifactVersion, ensure_part
@@ -10,10 +9,8 @@ from google.genai import types
 from pydantic import ValidationError
 
 from gcp_adk_store import machine
-from gcp_adk_store.artifacts.copies import SessionCopies, Which, remove_copies
 from gcp_adk_store.artifacts.transfers import ArtifactTransfers
 from gcp_adk_store.artifacts.versions import (
-    ArtifactVersions,
     StoredArtifactVersion,
     custom_time,
     describe,
@@ -21,9 +18,8 @@ from gcp_adk_store.artifacts.versions import (
     reference_scope,
 )
 from gcp_adk_store.codec.events import invalid_places
-from gcp_adk_store.codec.names import filenames, is_upload_name, scope_prefix, uploads_prefix, user_prefix
+from gcp_adk_store.codec.names import filenames, scope_prefix, user_prefix
 from gcp_adk_store.codec.objects import (
-    ScannedObject,
     StoredObject,
     decode_artifact,
     decode_file,
@@ -36,55 +32,8 @@ from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.kernel.ports import ObjectGoneError, Objects, Signer, Uploads
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference, require_storage_class
-from gcp_adk_store.model.erasures import Erased
-from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope, SessionKey
+from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 from gcp_adk_store.settings import ArtifactLimits
-
-
-class UserObjects:
-    """The artifacts of one user of an app, in all sessions, and the uploads for them."""
-
-    def __init__(self, objects: Objects, versions: ArtifactVersions, scope: ArtifactScope) -> None:
-        self._objects = objects
-        self._versions = versions
-        self._scope = scope
-        self._counted: set[str] = set()
-
-    async def find(self, stage: str) -> AsyncIterator[tuple[Sequence[ScannedObject], dict[str, Erased]]]:
-        """Yield objects, a page at a time, and what they are.
-
-        Args:
-            stage: ``artifacts`` or ``uploads``.
-        """
-        if stage == "uploads":
-            async for page in self._objects.scan(uploads_prefix(self._scope)):
-                mine = [found for found in page if is_upload_name(found.name)]
-                if mine:
-                    yield mine, {"uploads": _sum(mine)}
-            return
-        prefix = user_prefix(self._scope)
-        async for page in self._objects.scan(prefix):
-            versions = [(names, found) for found in page if (names := filenames([found.name], prefix))]
-            if versions:
-                new = set().union(*(names for names, _ in versions)) - self._counted
-                self._counted |= new
-                mine = [found for _, found in versions]
-                yield mine, {"artifacts": Erased(len(new)), "versions": _sum(mine)}
-
-    async def remove(self, objects: Sequence[ScannedObject]) -> None:
-        """Remove objects of any generation, in parallel; harmless when repeated."""
-        try:
-            await gather(self._objects.delete(each.name, generation=None) for each in objects)
-        finally:
-            self._versions.forget_scope(self._scope)
-
-
-def _sum(found: Sequence[ScannedObject]) -> Erased:
-    return Erased(len(found), sum(each.size for each in found))
-
-
-if TYPE_CHECKING:
-    from gcp_adk_store.encryption.encryption import Encryption
 
 
 @checks_kinds
@@ -133,16 +82,6 @@ class ArtifactService(ArtifactTransfers, BaseArtifactService):
             storage_class=storage_class,
             encrypts=encrypts,
         )
-
-    def encrypted(self, encryption: "Encryption") -> "ArtifactService":
-        """Return a service over the same connections that encrypts artifacts; this one if it does already.
-
-        Closing either closes both.
-        """
-        if self._encrypts:
-            return self
-        around = encryption.artifacts(self._objects, self._uploads)
-        return ArtifactService(*around, self._limits, storage_class=self._storage_class, encrypts=True)
 
     @operation
     async def save_artifact(
@@ -367,30 +306,6 @@ class ArtifactService(ArtifactTransfers, BaseArtifactService):
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         stored = await self._versions.find(key, version)
         return None if stored is None else describe(self._objects, stored)
-
-    def copies_of(self, source: SessionKey, target: SessionKey, which: Which) -> SessionCopies:
-        """Return what copies the artifacts of a session into a fork, for :meth:`Store.fork_session`."""
-        return SessionCopies(self._objects, source, target, which=which, storage_class=self._storage_class)
-
-    def remove_copies(self, key: SessionKey, epoch: str) -> Awaitable[None]:
-        """Remove what an unfinished fork copied, as a part of :meth:`Store.remove_garbage`."""
-        return remove_copies(self._objects, key, epoch)
-
-    @property
-    def objects(self) -> Objects:
-        """All objects of the bucket, for :meth:`Store.erase_user`."""
-        return self._objects
-
-    def objects_of(self, app_name: str, user_id: str) -> UserObjects | None:
-        """Return what finds and removes a user's objects, for :meth:`Store.erase_user`.
-
-        ``None`` for ids that no artifact can have.
-        """
-        try:
-            scope = ArtifactScope(app=app_name, user=user_id, session=None)
-        except InvalidInputError:
-            return None
-        return UserObjects(self._objects, self._versions, scope)
 
     async def close(self) -> None:
         """Wait for running requests, then close the service's own connections and threads."""

@@ -1,4 +1,4 @@
-"""Move artifacts as files, by URLs and by uploads of browsers, and take them back to a point."""
+"""Move artifacts as files, by URLs and by uploads of browsers."""
 
 import os
 from collections.abc import AsyncIterator
@@ -8,7 +8,6 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from gcp_adk_store import machine, settings
-from gcp_adk_store.artifacts.copies import ArtifactRestore
 from gcp_adk_store.artifacts.files import (
     ArtifactReader,
     FileUpload,
@@ -18,6 +17,7 @@ from gcp_adk_store.artifacts.files import (
     opened_target,
     write_to,
 )
+from gcp_adk_store.artifacts.owners import ArtifactStorage
 from gcp_adk_store.artifacts.uploads import SignedUpload, StagedUploads
 from gcp_adk_store.artifacts.versions import (
     ArtifactVersions,
@@ -33,15 +33,15 @@ from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
 from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.kernel.ports import Objects, Signer, Uploads
-from gcp_adk_store.model.artifacts import ArtifactsAt, require_storage_class
-from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
+from gcp_adk_store.model.artifacts import require_storage_class
+from gcp_adk_store.model.keys import ArtifactKey
 from gcp_adk_store.model.payloads import DEFAULT_AGE_S, Garbage
 from gcp_adk_store.settings import ArtifactLimits
 
 
 @checks_kinds
 class ArtifactTransfers(Closing):
-    """The methods of the artifact service beyond ADK's interface: files, URLs, uploads, and restores."""
+    """The methods of the artifact service beyond ADK's interface: files, URLs, and uploads."""
 
     def __init__(
         self,
@@ -55,12 +55,18 @@ class ArtifactTransfers(Closing):
     ) -> None:
         """Prepare; the arguments are those of :class:`ArtifactService`."""
         self._objects = objects
-        self._uploads = uploads
         self._signer = signer
-        self._limits = limits
         self._storage_class = storage_class
-        self._encrypts = encrypts
         self._versions = ArtifactVersions(objects, limits)
+        self.storage = ArtifactStorage(
+            objects=objects,
+            uploads=uploads,
+            versions=self._versions,
+            limits=limits,
+            storage_class=storage_class,
+            encrypts=encrypts,
+        )
+        """Where the artifacts are stored, for the other services of one store."""
         self._staged = StagedUploads(objects, self._versions, signer, storage_class=storage_class)
         # The number of threads for requests bounds how many operations run.
         self._bounds = Bounds(
@@ -133,7 +139,7 @@ class ArtifactTransfers(Closing):
         )
         async with opened_source(source) as opened:
             progress = Progress(opened.size, on_progress)
-            upload = FileUpload(self._objects, self._uploads, opened, fields, progress)
+            upload = FileUpload(self._objects, self.storage.uploads, opened, fields, progress)
             version = await self._versions.save(key, upload.create, save_id=save_id)
             progress(opened.size)
             return version
@@ -352,53 +358,6 @@ class ArtifactTransfers(Closing):
             custom_metadata=custom_metadata,
             expires_after=expires_after,
         )
-
-    @operation
-    async def restore_session_artifacts(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        session_id: str,
-        at: ArtifactsAt,
-        restored_at: float,
-        restore_id: str,
-    ) -> dict[str, int]:
-        """Give each file of a session that changed after a point a new version as it was at the point.
-
-        ``Store.restore_session`` calls it. The new version is a copy of the version that was the latest at
-        the point; the bytes stay within Cloud Storage, unless the store encrypts artifacts. A file that did
-        not exist at the point, or whose version is gone, gets a tombstone: an empty version, which loads as
-        ``None``, as after ADK's rewind. So all versions stay, under their numbers. The custom time of a
-        version is not copied, nor is custom metadata of another writer that leaves no room for the id of the
-        save.
-
-        Takes 1 listing of the session, and for each such file 1 listing and 1 request. Repeating it with the
-        same *restore_id* changes nothing more.
-
-        Args:
-            app_name: The app.
-            user_id: The user.
-            session_id: The session.
-            at: Which versions were the latest at the point.
-            restored_at: Unix time of the restore, in seconds. A file that was saved later is left alone.
-            restore_id: Identifies the restore.
-
-        Returns:
-            The files that got a new version, and its number.
-
-        Raises:
-            ArtifactConflictError, OutcomeUnknownError: as for ``save_artifact``; call it again.
-        """
-        restore = ArtifactRestore(
-            objects=self._objects,
-            versions=self._versions,
-            at=at,
-            restored_at=restored_at,
-            restore_id=restore_id,
-            storage_class=self._storage_class,
-        )
-        return await restore.put_back_all(ArtifactScope(app=app_name, user=user_id, session=session_id))
 
     @operation
     async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:

@@ -10,6 +10,7 @@ from typing import Final
 from google.adk.platform import uuid as platform_uuid
 
 from gcp_adk_store import machine, settings
+from gcp_adk_store.artifacts.owners import UserObjects
 from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.codec.objects import ENCRYPTED
 from gcp_adk_store.codec.writes import Delete, Document, Written
@@ -185,14 +186,14 @@ class _Run:
             self._storage.encryption, roots, erasure.recovery_of_keys, self._storage.layout.prefix
         )
         artifacts = erasure._artifacts  # noqa: SLF001
-        self._objects = None if artifacts is None else artifacts.objects_of(key.app, key.user)
+        self._objects = None if artifacts is None else UserObjects.of(artifacts.storage, key)
         self._layout = ErasureLayout(layout.prefix)
         self._subject = ""
         self._intent = Intent(begun_at=0.0, erased={})
         self._unowned = 0
         self._held = 0
         # Both services may have one folder.
-        both = (self._storage.payloads.objects, None if artifacts is None else artifacts.objects)
+        both = (self._storage.payloads.objects, None if artifacts is None else artifacts.storage.objects)
         self._places = {each.uri_of(""): each for each in both if each is not None}.values()
         self.has_removed = False
         """Whether something may be removed."""

@@ -15,17 +15,17 @@ from gcp_adk_store.sessions.append.encode import EventEncoder
 from gcp_adk_store.sessions.archive.decide import SessionArchive
 from gcp_adk_store.sessions.archive.run import archive
 from gcp_adk_store.sessions.collect import Collector
-from gcp_adk_store.sessions.fork.run import ArtifactCopies, SessionForks, fork_key
+from gcp_adk_store.sessions.fork.run import SessionForks, fork_key
 from gcp_adk_store.sessions.fsck.faults import Fault
 from gcp_adk_store.sessions.fsck.run import Checker, OnProgress, start_of
-from gcp_adk_store.sessions.lifecycle.run import RemoveCopies, SessionLifecycle
+from gcp_adk_store.sessions.lifecycle.run import SessionArtifacts, SessionLifecycle
 from gcp_adk_store.sessions.listing.usage import SessionUsage, UserEvent, UserEvents, usage_of
 from gcp_adk_store.sessions.read.events import SessionEvents
 from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader
 from gcp_adk_store.sessions.read.session_objects import to_session
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.redact.run import Redactor
-from gcp_adk_store.sessions.restore.run import PutBack, Restorer
+from gcp_adk_store.sessions.restore.run import Restorer
 from gcp_adk_store.sessions.verify.decide import HistoryProof
 from gcp_adk_store.sessions.verify.run import AnchorsOf, verify
 from gcp_adk_store.settings import SessionLimits
@@ -183,11 +183,11 @@ class SessionAdministration(Closing):
         at: Point | None = None,
         to_session_id: str | None = None,
         to_user_id: str | None = None,
-        artifacts: ArtifactCopies | None = None,
+        artifacts: SessionArtifacts | None = None,
     ) -> Session:
         """Fork a session without its artifacts; :meth:`gcp_adk_store.Store.fork_session` copies them, too.
 
-        The arguments and errors are those of that method; it passes what copies *artifacts*.
+        The arguments and errors are those of that method; it passes what copies the *artifacts*.
         """
         if at is not None:
             require_point(at)
@@ -210,7 +210,7 @@ class SessionAdministration(Closing):
         user_id: str,
         session_id: str,
         at: Point,
-        put_back: PutBack | None = None,
+        artifacts: SessionArtifacts | None = None,
         only_of_events: int | None = None,
     ) -> Session:
         """Take a session back to a point, in one atomic step, and return it.
@@ -230,7 +230,7 @@ class SessionAdministration(Closing):
             user_id: The user.
             session_id: The session.
             at: The point, such as ``Point.before_invocation("e-1")``.
-            put_back: Puts back artifacts.
+            artifacts: What takes them back.
             only_of_events: Restores only if the session has so many events; by default any number.
 
         Raises:
@@ -245,7 +245,7 @@ class SessionAdministration(Closing):
         """
         require_point(at)
         key = SessionKey(app=app_name, user=user_id, session=session_id)
-        await self._restorer.restore(key, at, put_back, only_of_events=only_of_events)
+        await self._restorer.restore(key, at, artifacts, only_of_events=only_of_events)
         try:
             found = await self._reader.find(key, None)
         except StoreError as exc:
@@ -435,16 +435,13 @@ class SessionAdministration(Closing):
             yield garbage
 
     @operation
-    async def remove_garbage(
-        self, garbage: Garbage, *, put_back: PutBack | None = None, remove_copies: RemoveCopies | None = None
-    ) -> bool:
+    async def remove_garbage(self, garbage: Garbage, *, artifacts: SessionArtifacts | None = None) -> bool:
         """Remove what :meth:`find_garbage` found unless it is in use again; return whether it is gone.
 
-        Writers and other collectors may run at the same time. A restore that has artifacts to take back stays
-        without *put_back*, and a fork that may have copied artifacts without *remove_copies*:
-        ``Store.remove_garbage`` calls this with both.
+        Writers and other collectors may run at the same time. Without *artifacts*, a restore that has some to
+        take back stays, and a fork that may have copied some: ``Store.remove_garbage`` passes them.
 
         Raises:
             OutcomeUnknownError: not answered; calling again is safe.
         """
-        return await self._collector.remove(garbage, put_back, remove_copies)
+        return await self._collector.remove(garbage, artifacts)

@@ -20,13 +20,13 @@ from gcp_adk_store.model.payloads import (
 )
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.lifecycle.format import read_deletions
-from gcp_adk_store.sessions.lifecycle.run import RemoveCopies, SessionLifecycle
+from gcp_adk_store.sessions.lifecycle.run import SessionArtifacts, SessionLifecycle
 from gcp_adk_store.sessions.read.completion import in_initial, in_memories, in_texts, refs_in
 from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.read.reader import SessionReader, segment_missing
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.restore.format import read_restores, restores_collection
-from gcp_adk_store.sessions.restore.run import PutBack, Restorer
+from gcp_adk_store.sessions.restore.run import Restorer
 
 _SEGMENTS_AT_ONCE: Final = 8
 
@@ -71,13 +71,11 @@ class Collector:
                 async for garbage in self._unreferenced(owner, mine):
                     yield garbage
 
-    async def remove(
-        self, garbage: Garbage, put_back: PutBack | None, remove_copies: RemoveCopies | None
-    ) -> bool:
+    async def remove(self, garbage: Garbage, artifacts: SessionArtifacts | None) -> bool:
         """Remove what :meth:`find` found unless it is in use again; return whether it is gone.
 
-        Without *put_back*, a restore with artifacts to take back stays; without *remove_copies*, an
-        unfinished fork that may have copied artifacts.
+        Without *artifacts*, a restore with artifacts to take back stays, and an unfinished fork that may
+        have copied some.
         """
         if garbage.kind is GarbageKind.PAYLOAD:
             return await self._storage.payloads.at(garbage.place).remove_unchanged(garbage.versions)
@@ -89,13 +87,13 @@ class Collector:
             return True
         if garbage.kind is GarbageKind.RESTORE:
             (left,) = read_restores([note])
-            is_able = left.artifacts is None or put_back is not None
+            is_able = left.artifacts is None or artifacts is not None
             if is_able:
-                await self._restorer.finish(key, [left], put_back)
+                await self._restorer.finish(key, [left], artifacts)
             return is_able
         (deletion,) = read_deletions([note])
-        is_able = not deletion.artifacts or remove_copies is not None
-        return is_able and await self._lifecycle.abandon(key, deletion, remove_copies)
+        is_able = not deletion.artifacts or artifacts is not None
+        return is_able and await self._lifecycle.abandon(key, deletion, artifacts)
 
     def _noted(
         self, note: Document, kind: GarbageKind, read: Callable[[Sequence[Document]], object]

@@ -29,7 +29,7 @@ from gcp_adk_store.settings.options import (
     options_of,
     require_options,
 )
-from gcp_adk_store.store.opening import OtherPlaces, beside_a_folder
+from gcp_adk_store.store.opening import OtherPlaces, beside_a_folder, encrypted
 from gcp_adk_store.store.operations import StoreOperations
 from gcp_adk_store.tasks.sdk import needs_a2a
 from gcp_adk_store.turns.running import Turns
@@ -77,7 +77,7 @@ class Store(StoreOperations):
             Expiry.begin(task_ttl_s, now=0)  # refuses an invalid one
         encryption = sessions.storage.encryption
         if artifacts is not None and encryption is not None and encryption.envelope.artifacts:
-            artifacts = artifacts.encrypted(encryption)
+            artifacts = encrypted(artifacts, encryption)
         super().__init__(sessions, artifacts)
         self._turns = Turns(sessions)
         self._options = options

@@ -1,16 +1,21 @@
-"""Open what lies beside the database and the bucket of a store."""
+"""Open what lies beside the database and the bucket of a store, and encrypt its artifacts."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.erasure.run import RecoveryOf
 from gcp_adk_store.errors import InvalidInputError, NotProvisionedError
 from gcp_adk_store.kernel.ports import Objects
 from gcp_adk_store.local.backend import DATABASE, open_backend
 from gcp_adk_store.model.erasures import Recovery
 from gcp_adk_store.settings import MEMORY, ArtifactLimits, SessionLimits
+
+if TYPE_CHECKING:
+    from gcp_adk_store.encryption.encryption import Encryption
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,3 +80,15 @@ def _require_folder(name: str) -> None:
 async def kept_where_unknown(removed_at: float) -> Recovery:  # noqa: ARG001  # at any time
     """Return that nobody asked what the services of the caller keep."""
     return Recovery(unknown=("the store was made of services, which do not report it: use Store.connect",))
+
+
+def encrypted(service: ArtifactService, encryption: "Encryption") -> ArtifactService:
+    """Return a service over the same connections that encrypts artifacts; *service* if it does already.
+
+    Closing either closes both.
+    """
+    storage = service.storage
+    if storage.encrypts:
+        return service
+    around = encryption.artifacts(storage.objects, storage.uploads)
+    return ArtifactService(*around, storage.limits, storage_class=storage.storage_class, encrypts=True)

@@ -8,23 +8,20 @@ from typing import TYPE_CHECKING, Any
 from google.adk.events import Event
 from google.adk.sessions import Session
 
-from gcp_adk_store.artifacts.copies import WHICH, Which
+from gcp_adk_store.artifacts.owners import WHICH, SessionArtifacts, Which, scope_of
 from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.erasure.pruning import OnPruned, Pruner, PruneReport, Retention
 from gcp_adk_store.erasure.run import UserErasure
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
 from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.kernel.operation import Closing
-from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.erasures import Erasure
 from gcp_adk_store.model.history import Point, Redaction
-from gcp_adk_store.model.keys import ArtifactKey, SessionKey
+from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import DEFAULT_AGE_S, Garbage, GarbageKind
 from gcp_adk_store.sessions.fork.run import fork_key
 from gcp_adk_store.sessions.fsck.faults import Fault
 from gcp_adk_store.sessions.fsck.run import OnProgress
-from gcp_adk_store.sessions.restore.format import Restore
-from gcp_adk_store.sessions.restore.run import PutBack
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.store.opening import OtherPlaces, kept_where_unknown
 
@@ -122,15 +119,12 @@ class StoreOperations(Closing):
             raise InvalidInputError(f"artifacts is {artifacts!r:.40}, it must be one of {', '.join(WHICH)}")
         source = SessionKey(app=app_name, user=user_id, session=session_id)
         target = fork_key(source, to_user_id=to_user_id, to_session_id=to_session_id)
-        copies = None
-        if artifacts != "none" and self._artifacts is not None:
-            copies = self._artifacts.copies_of(source, target, artifacts)
         return await self._sessions.fork_session(
             **source.ids,
             at=at,
             to_session_id=target.session,
             to_user_id=target.user,
-            artifacts=copies,
+            artifacts=None if artifacts == "none" else self._session_artifacts(artifacts),
         )
 
     async def restore_session(
@@ -169,7 +163,7 @@ class StoreOperations(Closing):
             kept = await self.fork_session(**ids, to_session_id=keep_as, artifacts="all")
             events = len(kept.events)
         return await self._sessions.restore_session(
-            **ids, at=at, put_back=self._putting_back, only_of_events=events
+            **ids, at=at, artifacts=self._session_artifacts(), only_of_events=events
         )
 
     async def delete_session(
@@ -186,7 +180,7 @@ class StoreOperations(Closing):
         """
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         await self._sessions.delete_session(**key.ids)
-        if not artifacts or self._artifacts is None or not _may_have_artifacts(key):
+        if not artifacts or self._artifacts is None or scope_of(key) is None:
             return
         try:
             await self._artifacts.delete_session_artifacts(**key.ids)
@@ -378,8 +372,7 @@ class StoreOperations(Closing):
         """Remove what :meth:`find_garbage` found unless it is in use again; return whether it is gone."""
         if garbage.kind in (GarbageKind.UPLOAD, GarbageKind.FILE):
             return await self.artifacts.remove_garbage(garbage)
-        copies = None if self._artifacts is None else self._artifacts.remove_copies
-        return await self._sessions.remove_garbage(garbage, put_back=self._putting_back, remove_copies=copies)
+        return await self._sessions.remove_garbage(garbage, artifacts=self._session_artifacts())
 
     async def check(
         self,
@@ -413,21 +406,5 @@ class StoreOperations(Closing):
         """
         return await self._sessions.repair(faults)
 
-    @property
-    def _putting_back(self) -> PutBack | None:
-        return None if self._artifacts is None else self._put_back
-
-    async def _put_back(self, key: SessionKey, restore: Restore, at: ArtifactsAt) -> None:
-        if _may_have_artifacts(key):
-            await self.artifacts.restore_session_artifacts(
-                **key.ids, at=at, restored_at=restore.restored_at, restore_id=restore.restore_id
-            )
-
-
-def _may_have_artifacts(key: SessionKey) -> bool:
-    """Return whether an artifact can be saved in a session of these ids."""
-    try:
-        ArtifactKey.of(app=key.app, user=key.user, session=key.session, filename="any").require_savable()
-    except InvalidInputError:
-        return False
-    return True
+    def _session_artifacts(self, which: Which = "at_point") -> SessionArtifacts | None:
+        return None if self._artifacts is None else SessionArtifacts(self._artifacts.storage, which)

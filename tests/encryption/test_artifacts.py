@@ -38,6 +38,7 @@ from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.model.keys import ArtifactKey
 from gcp_adk_store.moving import copy
 from gcp_adk_store.moving.report import WRONG
+from gcp_adk_store.store.opening import encrypted
 from gcp_adk_store.testing.conformance import ArtifactServiceConformance
 from gcp_adk_store.testing.emulators import Emulator
 from tests.encryption.conftest import CountingWrapper, envelope
@@ -216,7 +217,7 @@ async def test_a_piece_that_arrives_in_part_is_sent_again_as_it_was() -> None:
         return bytes(source[start : start + size])
 
     async with Store.local(":memory:", encryption=envelope(artifacts=True)) as store:
-        uploads: Any = store.artifacts._uploads
+        uploads: Any = store.artifacts.storage.uploads
         lossy = SealedArtifactUploads(Lossy(), uploads._places, uploads._keys)
         fields = ObjectFields(content_type="text/plain", metadata={})
         reported: list[int] = []
@@ -452,12 +453,12 @@ async def test_encryption_takes_no_request_more(store: Store) -> None:
     encryption = store.sessions.storage.encryption
     assert encryption is not None
     took: list[list[int]] = []
-    for encrypted in (False, True):
+    for encrypts in (False, True):
         backend = open_backend(":memory:", SessionLimits(), ArtifactLimits())
         counted: Any = Counted(backend.objects)
         service = ArtifactService(counted, backend.uploads, backend.signer, ArtifactLimits())
-        if encrypted:
-            service = service.encrypted(encryption)
+        if encrypts:
+            service = encrypted(service, encryption)
         part = types.Part(inline_data=types.Blob(data=pattern(2 * FRAME_BYTES), mime_type="image/png"))
         counts = []
         for call in (

@@ -97,7 +97,7 @@ class SimulatedWorld(World):
         self, limits: SessionLimits, *, bucket: bool, acting: bool, options: dict[str, Any]
     ) -> SessionService:
         store = self._store(acting=acting, session_limits=limits)
-        objects = store.artifacts.objects if bucket else None
+        objects = store.artifacts.storage.objects if bucket else None
         return sessions_over(store.sessions.storage.documents, objects, limits=limits, **options)
 
     def _open_artifacts(self, limits: ArtifactLimits, *, acting: bool) -> ArtifactService:

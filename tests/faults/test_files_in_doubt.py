@@ -187,7 +187,7 @@ async def lose(store: Store, *, is_marked: bool) -> str:
 
 def contents_of(store: Store) -> Contents:
     """Return what has the files of *store*."""
-    objects = store.artifacts.objects
+    objects = store.artifacts.storage.objects
     assert isinstance(objects, LocalObjects)
     return objects._contents
 
@@ -237,7 +237,7 @@ async def test_gc_and_fsck_find_a_file_that_no_object_has(tmp_path: Path, is_mar
 async def test_a_file_that_a_call_is_writing_stays_and_the_receipt_says_so(tmp_path: Path) -> None:
     """Its lock says that a row may come, also if the call is of another process and its file is old."""
     async with opened(tmp_path) as store, opened(tmp_path) as other:
-        objects = store.artifacts.objects
+        objects = store.artifacts.storage.objects
         assert isinstance(objects, LocalObjects)
         async with contents_of(store).draft() as draft:
             await draft.write(SECRET.encode())
@@ -247,7 +247,7 @@ async def test_a_file_that_a_call_is_writing_stays_and_the_receipt_says_so(tmp_p
             (garbage,) = [each async for each in other.find_garbage()]
             is_gone = await other.remove_garbage(garbage)
             await objects.insert("name", ObjectFields(content_type="text/plain", metadata={}), content)
-        read = await other.artifacts.objects.read("name", generation=None)
+        read = await other.artifacts.storage.objects.read("name", generation=None)
 
     assert "files" not in receipt.erased
     assert "1 files that calls are writing now, which do not say whose they are" in receipt.not_covered

@@ -1,6 +1,7 @@
 """Take the artifacts of a session back with it, also after a crash between the two."""
 
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -125,11 +126,13 @@ async def interrupted(store: Store) -> None:
     """Restore a session, and fail before its artifacts are taken back."""
     await filled(store)
 
-    async def fail(*_: Any) -> None:
+    async def fail(*_: Any, **__: Any) -> None:
         raise UnavailableError("on purpose")
 
+    names = ("choose", "copy", "remove_copies", "put_back")
+    failing: Any = SimpleNamespace(**dict.fromkeys(names, fail))
     with pytest.raises(OutcomeUnknownError, match="restored, but perhaps not all of its artifacts"):
-        await store.sessions.restore_session(**WHO, at=Point.position(1), put_back=fail)
+        await store.sessions.restore_session(**WHO, at=Point.position(1), artifacts=failing)
 
 
 async def test_the_next_restore_finishes_one_that_was_interrupted(store: Store) -> None:

@@ -79,9 +79,12 @@ class Mortal:
 def opened(folder: Path, life: Life) -> Store:
     """Return a store in a folder, with a bucket, in a process of this life."""
     plain = Store.local(folder, session_limits=_LIMITS)
-    objects: Any = Mortal(plain.artifacts._objects, life)
+    place = plain.artifacts.storage
+    objects: Any = Mortal(place.objects, life)
     sessions = sessions_over(Mortal(plain.sessions.storage.documents, life), objects, limits=_LIMITS)
-    artifacts = ArtifactService(objects, plain.artifacts._uploads, plain.artifacts._signer, ArtifactLimits())
+    artifacts = ArtifactService(
+        objects, plain.artifacts.storage.uploads, plain.artifacts._signer, ArtifactLimits()
+    )
     return Store(sessions=sessions, artifacts=artifacts)
 
 

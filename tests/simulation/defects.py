@@ -925,7 +925,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "a restore puts a file back over a version that was saved since",
-        "Operation by operation", "artifacts/copies.py",
+        "Operation by operation", "artifacts/owners.py",
         "            if self._later(found):\n", "            if False:\n",
         ("files",),
         "a file is put back as the first version after the restore, or not at all",

@@ -17,19 +17,14 @@ from gcp_adk_store.model.payloads import PayloadPlace
 
 _INTERNAL: Final = frozenset(
     {
-        "copies_of",
         "delete_push_configs",
         "delete_task",
-        "encrypted",
         "get_task",
         "kept",
         "list_push_configs",
         "list_tasks",
-        "objects_of",
         "refresh",
         "release_if_empty",
-        "remove_copies",
-        "restore_session_artifacts",
         "save_task",
         "set_push_config",
         "take",

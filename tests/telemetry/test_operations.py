@@ -24,7 +24,6 @@ from gcp_adk_store import (
     SessionService,
     Store,
 )
-from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
@@ -101,7 +100,6 @@ class Tour:
         yield "load_artifact_to", lambda: artifacts.load_artifact_to(**FILE, target=io.BytesIO())
         yield "open_artifact", lambda: artifacts.open_artifact(**FILE)
         yield "copy_artifact", lambda: artifacts.copy_artifact(**FILE, to_filename="copy")
-        yield "restore_session_artifacts", self._restore_artifacts
         yield "list_artifact_keys", lambda: artifacts.list_artifact_keys(**WHO)
         yield "list_versions", lambda: artifacts.list_versions(**FILE)
         yield "list_artifact_versions", lambda: artifacts.list_artifact_versions(**FILE)
@@ -142,12 +140,6 @@ class Tour:
         yield "delete_memory", lambda: memory.delete_memory(**OWNER, memory_id="fact")
         yield "delete_session_memory", lambda: memory.delete_session_memory(**OWNER, session_id="remembered")
         yield "delete_user_memory", lambda: memory.delete_user_memory(**OWNER)
-
-    async def _restore_artifacts(self) -> object:
-        who = {name: FILE[name] for name in ("app_name", "user_id", "session_id")}
-        return await self.store.artifacts.restore_session_artifacts(
-            **who, at=ArtifactsAt(), restored_at=0.0, restore_id="ab" * 16
-        )
 
     async def _create(self) -> None:
         self.held = await self.store.sessions.create_session(**WHO, state={"user:n": 1, "app:m": 2})

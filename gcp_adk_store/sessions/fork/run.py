@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 from google.adk.events import Event
 from google.adk.platform import time as platform_time
@@ -20,7 +20,6 @@ from gcp_adk_store.errors import (
 )
 from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
-from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.history import Point, fold, genesis
 from gcp_adk_store.model.internal_metadata import event_elsewhere, has_internal
 from gcp_adk_store.model.keys import SessionKey
@@ -30,7 +29,7 @@ from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
 from gcp_adk_store.sessions.fork.decide import chained, kept_segments, with_texts
 from gcp_adk_store.sessions.fork.format import fork_writes, in_commits, payload_elsewhere, text_elsewhere
 from gcp_adk_store.sessions.lifecycle.building import SessionBuilder
-from gcp_adk_store.sessions.lifecycle.run import SessionLifecycle
+from gcp_adk_store.sessions.lifecycle.run import SessionArtifacts, SessionLifecycle
 from gcp_adk_store.sessions.read.completion import Found, Past, in_initial, in_texts, refs_in
 from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader
 from gcp_adk_store.sessions.read.session_objects import made_session
@@ -42,31 +41,6 @@ _LIGHT_EVENTS: Final = 1000
 
 _LIGHT_CHANGES: Final = 50
 """Events of usual size whose JSON is read and changed in some milliseconds."""
-
-
-@runtime_checkable
-class ArtifactCopies(Protocol):
-    """The artifacts of one fork."""
-
-    async def choose(self, past: ArtifactsAt | None) -> bool:
-        """Look up what to copy, and return whether there is anything.
-
-        Raises:
-            SessionExistsError: the fork's id has artifacts already.
-        """
-        ...
-
-    async def copy(self, epoch: str) -> None:
-        """Copy what was chosen, marked with the *epoch* of the fork.
-
-        Raises:
-            SessionExistsError: another call saves artifacts under the fork's id.
-        """
-        ...
-
-    async def remove(self, key: SessionKey, epoch: str) -> None:
-        """Remove the copies that are marked with *epoch*; harmless when repeated."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +81,7 @@ class SessionForks:
         at: Point | None,
         *,
         ttl_seconds: float | None,
-        artifacts: ArtifactCopies | None,
+        artifacts: SessionArtifacts | None,
     ) -> Session:
         """Make *target* from *source* as it was at a point, by default now, and return it.
 
@@ -289,7 +263,7 @@ class SessionForks:
             found |= await in_texts(payloads, owner, texts)
         return found
 
-    async def _store(self, fork: _Fork, past: Past, artifacts: ArtifactCopies | None) -> str:
+    async def _store(self, fork: _Fork, past: Past, artifacts: SessionArtifacts | None) -> str:
         """Write the documents of *fork*, and copy its artifacts; return the session's update time."""
         stored, layout = fork.stored, self._storage.layout
         header, parts = await offload(
@@ -301,21 +275,21 @@ class SessionForks:
         until = past.stored.read_time
         at = past.artifacts
         at = replace(at, until=until if at.until is None else min(at.until, until))
-        has_artifacts = artifacts is not None and await artifacts.choose(at)
-        copies = artifacts if has_artifacts else None
+        source = past.stored.key
+        chosen = [] if artifacts is None else await artifacts.choose(source, stored.key, at)
         making = SessionBuilder(
             self._lifecycle,
             stored.key,
             stored.epoch,
             what="fork",
-            remove_copies=copies.remove if copies else None,
+            artifacts=artifacts if chosen else None,
             spilled=stored.spilled,
         )
         async with making:
-            for some in earlier or ([[]] if copies else []):
+            for some in earlier or ([[]] if chosen else []):
                 await making.advance(some)
-            if copies:
-                await copies.copy(stored.epoch)
+            if artifacts is not None and chosen:
+                await artifacts.copy(chosen, source, stored.key, stored.epoch)
             return await making.complete([header, *last], revision=stored.revision)
 
 

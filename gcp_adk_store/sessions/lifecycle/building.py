@@ -15,7 +15,7 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.lifecycle.format import note_write, read_deletions
-from gcp_adk_store.sessions.lifecycle.run import RemoveCopies, SessionLifecycle
+from gcp_adk_store.sessions.lifecycle.run import SessionArtifacts, SessionLifecycle
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class SessionBuilder:
     _epoch: str
     what: str
     """What is made, for errors."""
-    remove_copies: RemoveCopies | None = None
+    artifacts: SessionArtifacts | None = None
     """Removes artifacts, if any are copied."""
     replaces: bool = False
     """Whether the session replaces the one that has its id, in the commit that completes it."""
@@ -53,7 +53,7 @@ class SessionBuilder:
         if isinstance(failure, (UnavailableError, OutcomeUnknownError)):
             return  # removing its parts would fail, or remove those of a session that is complete
         try:
-            await self._lifecycle.abandon(self._key, self._note, self.remove_copies)
+            await self._lifecycle.abandon(self._key, self._note, self.artifacts)
         except StoreError as exc:
             # The note names the parts that are left, for the collector.
             telemetry.warn(logger, "parts of a session that was not completed are left", exc)
@@ -80,7 +80,7 @@ class SessionBuilder:
             sealed=sealed,
             spilled=self.spilled,
             making=True,
-            artifacts=self.remove_copies is not None,
+            artifacts=self.artifacts is not None,
             update_time=note.update_time if note else "",
         )
         write = note_write(layout, self._key, now)

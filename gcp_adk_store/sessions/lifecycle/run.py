@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from gcp_adk_store.codec.documents import Deletion
+from gcp_adk_store.codec.objects import StoredObject
 from gcp_adk_store.codec.segments import pack_initial
 from gcp_adk_store.codec.spilling import Spilled
 from gcp_adk_store.codec.writes import Delete, Document, Write
@@ -21,6 +22,7 @@ from gcp_adk_store.errors import (
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import both, offload
 from gcp_adk_store.kernel.transact import READ_FIRST, Attempts, Commit, Decision, Done, commit_all, transact
+from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.history import genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import Turns
@@ -35,7 +37,42 @@ logger = logging.getLogger(__name__)
 Condition = Callable[[StoredSession], bool]
 """Returns whether a session, as it is now, is to be deleted."""
 
-RemoveCopies = Callable[[SessionKey, str], Awaitable[None]]
+
+@runtime_checkable
+class SessionArtifacts(Protocol):
+    """Takes the artifacts of sessions along. Each of its steps is harmless when repeated."""
+
+    async def choose(
+        self, source: SessionKey, target: SessionKey, past: ArtifactsAt
+    ) -> Sequence[StoredObject]:
+        """Look up what a fork of *source* to *target* copies.
+
+        Raises:
+            SessionExistsError: the id of the fork has artifacts already.
+        """
+        ...
+
+    async def copy(
+        self, chosen: Sequence[StoredObject], source: SessionKey, target: SessionKey, epoch: str
+    ) -> None:
+        """Copy what was chosen, marked with the *epoch* of the fork.
+
+        Raises:
+            SessionExistsError: another call saves artifacts under the id of the fork.
+        """
+        ...
+
+    async def remove_copies(self, target: SessionKey, epoch: str) -> None:
+        """Remove the copies that are marked with *epoch*."""
+        ...
+
+    async def put_back(
+        self, key: SessionKey, *, at: ArtifactsAt, restored_at: float, restore_id: str
+    ) -> object:
+        """Make the versions that were the latest at a point the latest again, once a restore."""
+        ...
+
+
 """Removes the artifacts that the fork of an epoch copied into a session."""
 
 
@@ -112,7 +149,7 @@ class SessionLifecycle:
             ) from exc
 
     async def abandon(
-        self, key: SessionKey, ended: Deletion, remove_copies: RemoveCopies | None = None
+        self, key: SessionKey, ended: Deletion, artifacts: SessionArtifacts | None = None
     ) -> bool:
         """Remove the parts of a session that ended, or of a fork that is not completed.
 
@@ -130,8 +167,8 @@ class SessionLifecycle:
             removal = Delete(path=self.storage.layout.note(key, ended.epoch))
             await self.storage.documents.commit([removal])
             return True
-        if ended.artifacts and remove_copies is not None:
-            await remove_copies(key, ended.epoch)
+        if ended.artifacts and artifacts is not None:
+            await artifacts.remove_copies(key, ended.epoch)
         await self.finish_deletions(key, [ended])
         return True
 

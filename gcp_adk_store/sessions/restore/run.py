@@ -1,7 +1,7 @@
 """Take sessions back to points of their past, and finish restores that were interrupted."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gcp_adk_store import machine
@@ -17,7 +17,6 @@ from gcp_adk_store.errors import (
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import both, offload
 from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, commit_all, transact
-from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef, StoredPayload
@@ -25,6 +24,7 @@ from gcp_adk_store.model.session_fields import Expiry, Summary, runs_of
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.append.encode import EventEncoder
 from gcp_adk_store.sessions.lifecycle.renewal import Lifetimes
+from gcp_adk_store.sessions.lifecycle.run import SessionArtifacts
 from gcp_adk_store.sessions.read.completion import Past, refs_in
 from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -39,12 +39,6 @@ from gcp_adk_store.sessions.restore.format import (
 from gcp_adk_store.settings import SessionLimits
 
 logger = logging.getLogger(__name__)
-
-PutBack = Callable[[SessionKey, Restore, ArtifactsAt], Awaitable[None]]
-"""Makes the versions of a session's artifacts that were the latest at a point the latest again.
-
-It is harmless when repeated with the same restore.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +116,12 @@ class Restorer:
         self._lifetimes = Lifetimes(storage, reader)
 
     async def restore(
-        self, key: SessionKey, point: Point, put_back: PutBack | None, *, only_of_events: int | None = None
+        self,
+        key: SessionKey,
+        point: Point,
+        artifacts: SessionArtifacts | None,
+        *,
+        only_of_events: int | None = None,
     ) -> None:
         """Take a session back to *point*, exactly once; first finish restores that were interrupted.
 
@@ -147,14 +146,15 @@ class Restorer:
                 return _Look(stored, unfinished, has_landed=True)  # the answer to the commit was lost
             if has_other_restores(stored, base):
                 return _Look(stored, unfinished)  # the decision comes before the point, which may be gone
-            await self.finish(key, [one for one in unfinished if one.artifacts is None or put_back], put_back)
+            able = [one for one in unfinished if one.artifacts is None or artifacts is not None]
+            await self.finish(key, able, artifacts)
             past = await self._reader.past_unless_changed(stored, point=point)
             if past is None:
                 return _Look(stored, unfinished)
             events = len(past.events)
             if only_of_events not in (None, events) or _is_at_point(past):
                 return _Look(stored, unfinished, events=events)
-            planned = await self._plan(stored, past, restore_id, with_artifacts=put_back is not None)
+            planned = await self._plan(stored, past, restore_id, with_artifacts=artifacts is not None)
             return _Look(stored, unfinished, planned)
 
         def decide(seen: _Look, attempts: Attempts) -> Decision[Sequence[Restore] | None]:
@@ -165,13 +165,13 @@ class Restorer:
         unfinished = await transact(self._storage.documents, look, decide)
         if unfinished is not None:
             mine = [one for one in unfinished if one.restore_id == restore_id]
-            await self._clean_up(key, mine, planned, put_back)
+            await self._clean_up(key, mine, planned, artifacts)
 
     async def finish(
         self,
         key: SessionKey,
         restores: Sequence[Restore],
-        put_back: PutBack | None,
+        artifacts: SessionArtifacts | None,
         *,
         knows_archives: bool = False,
     ) -> None:
@@ -180,10 +180,12 @@ class Restorer:
         If the caller *knows_archives* of it, they are gone.
         """
         for one in restores:
-            if one.artifacts is not None and put_back is not None:
+            if one.artifacts is not None and artifacts is not None:
                 now = await self._reader.header(key)
                 if now is not None and now.epoch == one.epoch:
-                    await put_back(key, one, one.artifacts)
+                    await artifacts.put_back(
+                        key, at=one.artifacts, restored_at=one.restored_at, restore_id=one.restore_id
+                    )
             if not knows_archives:
                 await remove_archives(self._storage, key, one)
             await commit_all(self._storage.documents, finish_restore(self._storage.layout, key, one))
@@ -253,7 +255,7 @@ class Restorer:
         key: SessionKey,
         restores: Sequence[Restore],
         planned: _Planned | None,
-        put_back: PutBack | None,
+        artifacts: SessionArtifacts | None,
     ) -> None:
         """Do what remains after the commit.
 
@@ -265,9 +267,9 @@ class Restorer:
             for payload in planned.payloads if planned else ():
                 await self._storage.payloads.at(payload.place).remove_unchanged(payload.versions)
             knows_archives = planned is not None and planned.knows_archives
-            await self.finish(key, restores, put_back, knows_archives=knows_archives)
+            await self.finish(key, restores, artifacts, knows_archives=knows_archives)
         except StoreError as exc:
-            if put_back is not None:
+            if artifacts is not None:
                 raise OutcomeUnknownError.since(
                     exc,
                     "the session is restored, but perhaps not all of its artifacts are; call again, with any "
