@@ -34,22 +34,19 @@ def source(bucket: storage.Bucket) -> storage.Blob:
 
 
 @pytest.mark.parametrize("chunk_size", [None, CHUNK])
-def test_an_upload_shows_the_version_of_its_key(bucket: storage.Bucket, chunk_size: int | None) -> None:
-    """The client's uploads, whole and resumable, name the key; the bytes are as they were sent."""
+def test_an_upload_shows_the_version_of_its_key(
+    bucket: storage.Bucket, call: Call, chunk_size: int | None
+) -> None:
+    """Of the client's uploads, whole and resumable, a plain media upload, and a header of the XML API."""
     blob = bucket.blob("o", chunk_size=chunk_size, kms_key_name=KEY)
     blob.upload_from_string(b"content")
-
-    assert (VERSION, VERSION) == (blob.kms_key_name, bucket.get_blob("o").kms_key_name)
-    assert b"content" == bucket.blob("o").download_as_bytes()
-
-
-def test_raw_uploads_name_a_key(bucket: storage.Bucket, call: Call) -> None:
-    """So do a plain media upload, and a header of the XML API."""
     target = f"/upload/storage/v1/b/{bucket.name}/o?uploadType=media&name=media&kmsKeyName={KEY}"
     resource = call("POST", target, b"x").json()
     call("PUT", f"/{bucket.name}/xml", b"x", x_goog_encryption_kms_key_name=KEY)
 
-    assert (VERSION, VERSION) == (resource["kmsKeyName"], bucket.get_blob("xml").kms_key_name)
+    assert [VERSION] * 2 == [blob.kms_key_name, resource["kmsKeyName"]]
+    assert [VERSION] * 2 == [bucket.get_blob(name).kms_key_name for name in ("o", "xml")]
+    assert b"content" == bucket.blob("o").download_as_bytes()
 
 
 @pytest.mark.parametrize("name", NOT_KEYS)
@@ -70,44 +67,35 @@ def test_an_upload_under_what_is_no_key_is_refused(
 
 
 def test_a_key_stays_until_the_object_is_replaced(bucket: storage.Bucket, source: storage.Blob) -> None:
-    """A patch keeps it; an upload without one does not."""
+    """A patch, a move and a restoring keep it; an upload without one does not."""
     source.metadata = {"k": "v"}
     source.patch()
     patched = bucket.get_blob("source").kms_key_name
-    bucket.blob("source").upload_from_string(b"new")
+    moved = bucket.move_blob(source, "moved")
+    generation = moved.generation
+    moved.delete()
+    restored = bucket.restore_blob("moved", generation=generation)
+    bucket.blob("moved").upload_from_string(b"new")
 
-    assert (VERSION, None) == (patched, bucket.get_blob("source").kms_key_name)
-
-
-def test_a_copy_does_not_take_the_key_along(bucket: storage.Bucket, source: storage.Blob) -> None:
-    """Without a key of its own a copy has its bucket's default, which is none here."""
-    copied = bucket.copy_blob(source, bucket, "copied")
-    rewritten = bucket.blob("rewritten")
-    rewritten.rewrite(source)
-
-    assert (None, None) == (copied.kms_key_name, rewritten.kms_key_name)
+    assert [VERSION] * 3 == [patched, moved.kms_key_name, restored.kms_key_name]
+    assert bucket.get_blob("moved").kms_key_name is None
 
 
 def test_a_copy_names_a_key_of_its_own(bucket: storage.Bucket, source: storage.Blob, call: Call) -> None:
-    """The client's rewrite and a raw copy name the destination's key."""
+    """Without one it has its bucket's default, which is none here; what is no key makes nothing."""
     other = KEY.replace("ring", "other")
-    rewritten = bucket.blob("rewritten", kms_key_name=other)
+    path = f"/storage/v1/b/{bucket.name}/o/{source.name}/copyTo/b/{bucket.name}/o"
+    copied = bucket.copy_blob(source, bucket, "copied")
+    keyless, rewritten = bucket.blob("keyless"), bucket.blob("rewritten", kms_key_name=other)
+    keyless.rewrite(source)
     rewritten.rewrite(source)
-    path = f"/storage/v1/b/{bucket.name}/o/{source.name}/copyTo/b/{bucket.name}/o/copied"
-    copied = call("POST", f"{path}?destinationKmsKeyName={other}").json()
-
-    assert f"{other}/cryptoKeyVersions/1" == rewritten.kms_key_name == copied["kmsKeyName"]
-
-
-def test_a_copy_under_what_is_no_key_is_refused(
-    bucket: storage.Bucket, source: storage.Blob, call: Call
-) -> None:
-    """Rewriting and copying answer 400 and make nothing."""
-    path = f"/storage/v1/b/{bucket.name}/o/{source.name}/copyTo/b/{bucket.name}/o/new"
+    named = call("POST", f"{path}/named?destinationKmsKeyName={other}").json()
     with pytest.raises(BadRequest):
         bucket.blob("new", kms_key_name="key").rewrite(source)
 
-    assert 400 == call("POST", f"{path}?destinationKmsKeyName=key").status
+    assert (None, None) == (copied.kms_key_name, keyless.kms_key_name)
+    assert f"{other}/cryptoKeyVersions/1" == rewritten.kms_key_name == named["kmsKeyName"]
+    assert 400 == call("POST", f"{path}/new?destinationKmsKeyName=key").status
     assert not bucket.blob("new").exists()
 
 
@@ -119,13 +107,3 @@ def test_composing_names_a_key(bucket: storage.Bucket, source: storage.Blob, cal
 
     assert [None, VERSION] == keys
     assert 400 == call("POST", f"{path}?kmsKeyName=key", body).status
-
-
-def test_what_is_moved_or_restored_keeps_its_key(bucket: storage.Bucket, source: storage.Blob) -> None:
-    """Neither writes the bytes anew."""
-    moved = bucket.move_blob(source, "moved")
-    generation = moved.generation
-    moved.delete()
-    restored = bucket.restore_blob("moved", generation=generation)
-
-    assert (VERSION, VERSION) == (moved.kms_key_name, restored.kms_key_name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from http import HTTPStatus
 from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from google.api_core.exceptions import NotFound, PreconditionFailed
 
 from gcp_adk_store.testing.storage_emulator.exchange import ApiError
 from gcp_adk_store.testing.storage_emulator.resources import Preconditions, Version, check_etags
+from tests.support.lengths import at_length
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,105 +25,78 @@ if TYPE_CHECKING:
 WRITERS = 50
 
 
+def refusal(decide: Callable[[], None]) -> int | None:
+    """Return the status that a decision answers with, None if it lets the request through."""
+    try:
+        decide()
+    except ApiError as exc:
+        return int(exc.status)
+    return None
+
+
+V5 = Version(5, 1)
+
+
 @pytest.mark.parametrize(
     ("conditions", "found", "reading", "expected"),
     [
         ({}, None, False, None),
         ({"ifGenerationMatch": "0"}, None, False, None),
-        ({"ifGenerationMatch": "0"}, Version(5, 1), False, 412),
-        ({"ifGenerationMatch": "5"}, Version(5, 1), False, None),
+        ({"ifGenerationMatch": "0"}, V5, False, 412),
+        ({"ifGenerationMatch": "5"}, V5, False, None),
         ({"ifGenerationMatch": "5"}, None, False, 412),
-        ({"ifGenerationNotMatch": "5"}, Version(5, 1), False, 412),
-        ({"ifGenerationNotMatch": "5"}, Version(5, 1), True, 304),
+        ({"ifGenerationNotMatch": "5"}, V5, False, 412),
+        ({"ifGenerationNotMatch": "5"}, V5, True, 304),
         ({"ifGenerationNotMatch": "0"}, None, False, 412),
-        ({"ifMetagenerationMatch": "1"}, Version(5, 1), False, None),
-        ({"ifMetagenerationMatch": "2"}, Version(5, 1), True, 412),
+        ({"ifMetagenerationMatch": "1"}, V5, False, None),
+        ({"ifMetagenerationMatch": "2"}, V5, True, 412),
         ({"ifMetagenerationMatch": "1"}, None, False, 412),
-        ({"ifMetagenerationNotMatch": "1"}, Version(5, 1), False, 412),
-        ({"ifMetagenerationNotMatch": "1"}, Version(5, 1), True, 304),
+        ({"ifMetagenerationNotMatch": "1"}, V5, False, 412),
+        ({"ifMetagenerationNotMatch": "1"}, V5, True, 304),
         ({"ifMetagenerationNotMatch": "1"}, None, False, None),
-        ({"ifGenerationMatch": "4", "ifMetagenerationNotMatch": "1"}, Version(5, 1), True, 412),
+        ({"ifGenerationMatch": "4", "ifMetagenerationNotMatch": "1"}, V5, True, 412),
     ],
 )
 def test_a_condition_is_decided_by_the_stored_version(
     conditions: dict[str, str], found: Version | None, *, reading: bool, expected: int | None
 ) -> None:
     """Each condition holds, answers 412, or answers 304 to a read."""
-    try:
-        Preconditions.parse(conditions).check(found, reading=reading)
-        status = None
-    except ApiError as exc:
-        status = exc.status
-
-    assert expected == status
+    assert expected == refusal(lambda: Preconditions.parse(conditions).check(found, reading=reading))
 
 
 @pytest.mark.parametrize(
     ("match", "none_match", "expected"),
-    [
-        ("a", None, None),
-        ('"b", a', None, None),
-        ("b", None, 412),
-        (None, "a", 304),
-        (None, "b", None),
-    ],
+    [("a", None, None), ('"b", a', None, None), ("b", None, 412), (None, "a", 304), (None, "b", None)],
 )
 def test_an_etag_condition_is_decided_by_the_stored_etag(
     match: str | None, none_match: str | None, expected: int | None
 ) -> None:
     """If-Match needs the tag among its list, If-None-Match needs it absent."""
-    try:
-        check_etags(found="a", match=match, none_match=none_match)
-        status = None
-    except ApiError as exc:
-        status = exc.status
-
-    assert expected == status
+    assert expected == refusal(lambda: check_etags(found="a", match=match, none_match=none_match))
 
 
-def test_a_condition_that_is_no_number_is_refused(bucket: storage.Bucket, call: Call) -> None:
-    """Asking for generation "x" is a bad request, not an ignored parameter."""
-    answer = call(
-        "POST",
-        f"/upload/storage/v1/b/{bucket.name}/o?uploadType=media&name=o&ifGenerationMatch=x",
-        b"",
-    )
-
-    assert HTTPStatus.BAD_REQUEST == answer.status
+def assert_each_is_refused(*attempts: Callable[[], object]) -> None:
+    """Check that each attempt answers 412."""
+    for attempt in attempts:
+        with pytest.raises(PreconditionFailed):
+            attempt()
 
 
 @pytest.mark.parametrize("chunk_size", [None, 256 * 1024])
-def test_creating_what_exists_is_refused(bucket: storage.Bucket, chunk_size: int | None) -> None:
-    """The second create of a name fails with 412 and the first content stays."""
+def test_creating_what_exists_is_refused(bucket: storage.Bucket, call: Call, chunk_size: int | None) -> None:
+    """With 412, which is JSON, and the first content stays; a resumable upload is refused at its start."""
     bucket.blob("o", chunk_size=chunk_size).upload_from_string(b"first", if_generation_match=0)
-    with pytest.raises(PreconditionFailed):
-        bucket.blob("o", chunk_size=chunk_size).upload_from_string(b"second", if_generation_match=0)
-
-    assert b"first" == bucket.blob("o").download_as_bytes()
-
-
-def test_creating_what_exists_by_a_media_upload_is_refused(bucket: storage.Bucket, call: Call) -> None:
-    """A media upload honours ifGenerationMatch=0 and says so in JSON."""
-    target = f"/upload/storage/v1/b/{bucket.name}/o?uploadType=media&name=o&ifGenerationMatch=0"
-    statuses = [call("POST", target, b"x").status for _ in range(2)]
-    body = call("POST", target, b"x").json()
-
-    assert [200, 412] == statuses
-    assert (412, "conditionNotMet") == (
-        body["error"]["code"],
-        body["error"]["errors"][0]["reason"],
+    assert_each_is_refused(
+        lambda: bucket.blob("o", chunk_size=chunk_size).upload_from_string(b"second", if_generation_match=0)
     )
+    target = f"/upload/storage/v1/b/{bucket.name}/o?name=o&ifGenerationMatch"
+    media = call("POST", f"{target}=0&uploadType=media", b"x")
+    resumable = call("POST", f"{target}=0&uploadType=resumable", b"{}")
 
-
-def test_a_resumable_upload_of_what_exists_is_refused_at_its_start(
-    bucket: storage.Bucket, call: Call
-) -> None:
-    """No byte is sent in vain: the start answers 412 and opens no upload."""
-    bucket.blob("o").upload_from_string(b"x")
-    target = f"/upload/storage/v1/b/{bucket.name}/o?uploadType=resumable&ifGenerationMatch=0"
-    answer = call("POST", target, json.dumps({"name": "o"}).encode())
-
-    assert (412, None) == (answer.status, answer.headers.get("Location"))
+    assert (412, "conditionNotMet") == (media.status, media.json()["error"]["errors"][0]["reason"])
+    assert (412, None) == (resumable.status, resumable.headers.get("Location"))
+    assert 400 == call("POST", f"{target}=x&uploadType=media", b"").status, "no number"
+    assert b"first" == bucket.blob("o").download_as_bytes()
 
 
 def test_a_resumable_upload_is_checked_again_when_it_finishes(bucket: storage.Bucket, call: Call) -> None:
@@ -137,43 +110,25 @@ def test_a_resumable_upload_is_checked_again_when_it_finishes(bucket: storage.Bu
     assert b"winner" == bucket.blob("o").download_as_bytes()
 
 
-def test_copy_rewrite_compose_and_move_do_not_overwrite_when_asked_to(
-    bucket: storage.Bucket,
-) -> None:
-    """Every way to create an object from objects honours the destination's condition."""
-    source = bucket.blob("source")
+def test_copy_rewrite_compose_and_move_do_not_overwrite_when_asked_to(bucket: storage.Bucket) -> None:
+    """Each honours the destination's condition; a source of another generation creates nothing."""
+    source, target, new = (bucket.blob(name) for name in ("source", "target", "t"))
     source.upload_from_string(b"new")
-    target = bucket.blob("target")
     target.upload_from_string(b"old")
-    attempts: list[Callable[[], object]] = [
+    wrong = int(source.generation) + 1
+    assert_each_is_refused(
         lambda: bucket.copy_blob(source, bucket, "target", if_generation_match=0),
         lambda: bucket.blob("target").rewrite(source, if_generation_match=0),
         lambda: bucket.blob("target").compose([source], if_generation_match=0),
         lambda: bucket.move_blob(source, "target", if_generation_match=0),
-    ]
-    for attempt in attempts:
-        with pytest.raises(PreconditionFailed):
-            attempt()
+        lambda: bucket.copy_blob(source, bucket, "t", if_source_generation_match=wrong),
+        lambda: new.rewrite(source, if_source_metageneration_match=9),
+        lambda: new.compose([source], if_source_generation_match=[wrong]),
+    )
 
     assert b"old" == bucket.blob("target").download_as_bytes()
     assert b"new" == bucket.blob("source").download_as_bytes()
-
-
-def test_copy_rewrite_and_compose_check_their_source(bucket: storage.Bucket) -> None:
-    """A source of another generation is refused and nothing is created."""
-    source = bucket.blob("source")
-    source.upload_from_string(b"x")
-    wrong = int(source.generation) + 1
-    attempts: list[Callable[[], object]] = [
-        lambda: bucket.copy_blob(source, bucket, "t", if_source_generation_match=wrong),
-        lambda: bucket.blob("t").rewrite(source, if_source_metageneration_match=9),
-        lambda: bucket.blob("t").compose([source], if_source_generation_match=[wrong]),
-    ]
-    for attempt in attempts:
-        with pytest.raises(PreconditionFailed):
-            attempt()
-
-    assert not bucket.blob("t").exists()
+    assert not new.exists()
 
 
 def test_a_wrong_generation_changes_nothing(bucket: storage.Bucket) -> None:
@@ -183,16 +138,13 @@ def test_a_wrong_generation_changes_nothing(bucket: storage.Bucket) -> None:
     wrong = int(blob.generation) + 1
     other = bucket.blob("o")
     other.metadata = {"k": "v"}
-    attempts: list[Callable[[], object]] = [
+    assert_each_is_refused(
         lambda: bucket.blob("o").delete(if_generation_match=wrong),
         lambda: other.patch(if_generation_match=wrong),
         lambda: other.patch(if_metageneration_match=9),
         lambda: bucket.blob("o").upload_from_string(b"y", if_generation_match=wrong),
         lambda: bucket.blob("o").download_as_bytes(if_generation_match=wrong),
-    ]
-    for attempt in attempts:
-        with pytest.raises(PreconditionFailed):
-            attempt()
+    )
     found = bucket.get_blob("o")
 
     assert (blob.generation, 1, None) == (found.generation, found.metageneration, found.metadata)
@@ -211,17 +163,13 @@ def test_a_read_of_what_the_reader_has_answers_not_modified(bucket: storage.Buck
 
 def test_an_overwritten_generation_is_gone(bucket: storage.Bucket) -> None:
     """Without versioning an old generation answers 404, never the new content."""
-    old = bucket.blob("o")
+    old, new = bucket.blob("o"), bucket.blob("o")
     old.upload_from_string(b"old")
-    new = bucket.blob("o")
     new.upload_from_string(b"new")
     pinned = bucket.blob("o", generation=old.generation)
-    with pytest.raises(NotFound):
-        pinned.download_as_bytes()
-    with pytest.raises(NotFound):
-        pinned.reload()
-    with pytest.raises(NotFound):
-        pinned.delete()
+    for use in (pinned.download_as_bytes, pinned.reload, pinned.delete):
+        with pytest.raises(NotFound):
+            use()
 
     assert b"new" == bucket.blob("o", generation=new.generation).download_as_bytes()
 
@@ -278,7 +226,7 @@ def test_one_of_fifty_concurrent_creators_wins(bucket: storage.Bucket) -> None:
         return f"won {writer}"
 
     with ThreadPoolExecutor(WRITERS) as pool:
-        for turn in range(5):
+        for turn in range(at_length(1, 5)):
             name = f"o{turn}"
             outcomes = list(pool.map(create, [name] * WRITERS, range(WRITERS)))
             winner = bucket.blob(name).download_as_bytes().decode()
