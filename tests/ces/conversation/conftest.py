@@ -1,15 +1,37 @@
 """Hold conversations with apps whose code runs in this process."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
-from google.adk.sessions import BaseSessionService, InMemorySessionService
+from google.adk.sessions import InMemorySessionService
 
 from gcp_adk_store.ces import AgentApp, Conversation, ConversationTurn, ScriptedModel
 from gcp_adk_store.ces.sandbox import InProcessSandbox
+from tests.ces.conversation.apps import write_app
 
-Converse = Callable[..., Conversation]
+
+class Converse:
+    """Makes conversations with an app and a script of replies."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        """Of the app."""
+        self.sessions = InMemorySessionService()
+        self.made: list[Conversation] = []
+
+    def app(self, agents: Mapping[str, Mapping[str, Any]], **more: Any) -> AgentApp:
+        """Write an app into the folder, as `write_app` does."""
+        return write_app(self.folder, agents, **more)
+
+    def __call__(self, app: AgentApp, replies: Iterable[Any] = (), **options: Any) -> Conversation:
+        """Return a conversation with *options*."""
+        model = options.pop("model", None) or ScriptedModel(replies)
+        service = options.pop("sessions", self.sessions)
+        options = {"sandbox": InProcessSandbox(), **options}
+        self.made.append(Conversation(app, service, model=model, **options))
+        return self.made[-1]
 
 
 async def first_turn(conversation: Conversation, said: str) -> ConversationTurn:
@@ -18,22 +40,9 @@ async def first_turn(conversation: Conversation, said: str) -> ConversationTurn:
 
 
 @pytest.fixture
-def sessions() -> BaseSessionService:
-    """Sessions in memory."""
-    return InMemorySessionService()
-
-
-@pytest.fixture
-async def converse(sessions: BaseSessionService) -> AsyncIterator[Converse]:
-    """Make conversations with an app and a script of replies."""
-    made: list[Conversation] = []
-
-    def conversation(app: AgentApp, replies: Iterable[Any] = (), **options: Any) -> Conversation:
-        model = options.pop("model", None) or ScriptedModel(replies)
-        service = options.pop("sessions", sessions)
-        made.append(Conversation(app, service, model=model, **{"sandbox": InProcessSandbox(), **options}))
-        return made[-1]
-
-    yield conversation
-    for each in made:
+async def converse(tmp_path: Path) -> AsyncIterator[Converse]:
+    """Make conversations."""
+    made = Converse(tmp_path)
+    yield made
+    for each in made.made:
         await each.close()

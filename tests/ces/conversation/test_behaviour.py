@@ -84,7 +84,6 @@ def with_fake(folder: Path, path: str, *, enabled: bool, **config: Any) -> Agent
     ],
 )
 async def test_a_fake_answers_in_sessions_with_fakes_if_its_tool_enables_it(
-    tmp_path: Path,
     converse: Converse,
     config: dict[str, bool],
     options: dict[str, bool],
@@ -92,8 +91,8 @@ async def test_a_fake_answers_in_sessions_with_fakes_if_its_tool_enables_it(
     answer: str,
 ) -> None:
     """And if it does not leave the answer to the tool."""
-    write_app(tmp_path, {"root": {"tools": ["look_up"]}}, tools={"look_up": REAL})
-    app = with_fake(tmp_path, "tools/look_up/look_up.json", **config)
+    converse.app({"root": {"tools": ["look_up"]}}, tools={"look_up": REAL})
+    app = with_fake(converse.folder, "tools/look_up/look_up.json", **config)
     conversation = converse(app, [CALL, "Done."], **options)
 
     turn = await conversation.send("Go", await conversation.begin(variables=variables))
@@ -101,13 +100,14 @@ async def test_a_fake_answers_in_sessions_with_fakes_if_its_tool_enables_it(
     assert [use.response for use in turn.calls] == [{"result": answer}]
 
 
-async def test_a_fake_answers_for_tools_that_only_the_platform_has(
-    tmp_path: Path, converse: Converse
-) -> None:
+async def test_a_fake_answers_for_tools_that_only_the_platform_has(converse: Converse) -> None:
     """A toolset's fake answers for each of its tools."""
-    write_app(tmp_path, {"root": {"toolsets": [{"toolset": "Crm", "toolIds": ["find"]}]}})
+    converse.app({"root": {"toolsets": [{"toolset": "Crm", "toolIds": ["find"]}]}})
     app = with_fake(
-        tmp_path, "toolsets/Crm/Crm.json", enabled=True, mcpToolset={"serverAddress": "https://x.test/mcp"}
+        converse.folder,
+        "toolsets/Crm/Crm.json",
+        enabled=True,
+        mcpToolset={"serverAddress": "https://x.test/mcp"},
     )
     calls = {"calls": [{"name": "Crm_find", "args": {}}]}
     turn = await first_turn(converse(app, [calls, "Done."], use_fakes=True), "Go")
@@ -125,11 +125,11 @@ async def test_a_missing_fake_is_a_problem_of_the_app(tmp_path: Path) -> None:
     assert [each.says for each in app.problems] == ["the fake of look_up is not there"]
 
 
-async def test_a_tool_may_take_as_long_as_it_says(tmp_path: Path, converse: Converse) -> None:
+async def test_a_tool_may_take_as_long_as_it_says(converse: Converse) -> None:
     """The model gets the error; limits that the host gives go first."""
     waits = 'def look_up():\n    """Look it up."""\n    import threading\n    threading.Event().wait()\n'
-    write_app(tmp_path, {"root": {"tools": ["look_up"]}}, tools={"look_up": waits})
-    app = with_config(tmp_path, "tools/look_up/look_up.json", timeout="0.05s")
+    converse.app({"root": {"tools": ["look_up"]}}, tools={"look_up": waits})
+    app = with_config(converse.folder, "tools/look_up/look_up.json", timeout="0.05s")
     limited = RuntimeSettings(limits=Limits(wall_s=0.07))
     for longest_s, options in ((0.05, {}), (0.07, {"settings": limited})):
         conversation = converse(app, [CALL, "Done."], **options)
@@ -176,10 +176,10 @@ class Evicting(InProcessSandbox):
 
 
 async def test_a_failure_of_a_run_that_only_its_sandbox_knows_is_the_response_of_the_tool(
-    tmp_path: Path, converse: Converse
+    converse: Converse,
 ) -> None:
     """As those that this package knows."""
-    app = write_app(tmp_path, {"root": {"tools": ["look_up"]}}, tools={"look_up": REAL})
+    app = converse.app({"root": {"tools": ["look_up"]}}, tools={"look_up": REAL})
     with pytest.warns(UnsafeSandboxWarning):
         sandbox = Evicting()
     turn = await first_turn(converse(app, [CALL, "Done."], sandbox=sandbox), "Go")
@@ -187,13 +187,11 @@ async def test_a_failure_of_a_run_that_only_its_sandbox_knows_is_the_response_of
     assert [use.response for use in turn.calls] == [{"result": {"error": "EvictedError: try again"}}]
 
 
-async def test_a_fallback_message_is_said_so_often_and_then_the_session_ends(
-    tmp_path: Path, converse: Converse
-) -> None:
+async def test_a_fallback_message_is_said_so_often_and_then_the_session_ends(converse: Converse) -> None:
     """The error is reported beside it."""
-    write_app(tmp_path, {"root": {}})
+    converse.app({"root": {}})
     app = with_config(
-        tmp_path,
+        converse.folder,
         "app.json",
         languageSettings={"defaultLanguageCode": "de-DE"},
         errorHandlingSettings={
@@ -216,26 +214,22 @@ async def test_a_fallback_message_is_said_so_often_and_then_the_session_ends(
 
 
 @pytest.mark.parametrize("error", [OVERLOADED, httpx.ConnectError("no way"), DefaultCredentialsError("none")])
-async def test_a_failure_of_the_model_may_end_the_session(
-    tmp_path: Path, converse: Converse, error: Exception
-) -> None:
+async def test_a_failure_of_the_model_may_end_the_session(converse: Converse, error: Exception) -> None:
     """With the wish for a human; also if the service is not reached."""
-    write_app(tmp_path, {"root": {}})
+    converse.app({"root": {}})
     settings = {"errorHandlingStrategy": "END_SESSION", "endSessionConfig": {"escalateSession": True}}
-    app = with_config(tmp_path, "app.json", errorHandlingSettings=settings)
+    app = with_config(converse.folder, "app.json", errorHandlingSettings=settings)
     turn = await first_turn(converse(app, model=Failing(error=error)), "Hello")
 
     assert turn.ended
     assert [(use.name, use.args["session_escalated"]) for use in turn.calls] == [("end_session", True)]
 
 
-async def test_without_a_strategy_the_error_of_the_model_is_raised(
-    tmp_path: Path, converse: Converse
-) -> None:
+async def test_without_a_strategy_the_error_of_the_model_is_raised(converse: Converse) -> None:
     """Also with one that needs a message which only the platform has."""
-    write_app(tmp_path, {"root": {}})
+    converse.app({"root": {}})
     app = with_config(
-        tmp_path, "app.json", errorHandlingSettings={"errorHandlingStrategy": "FALLBACK_RESPONSE"}
+        converse.folder, "app.json", errorHandlingSettings={"errorHandlingStrategy": "FALLBACK_RESPONSE"}
     )
     conversation = converse(app, model=Failing())
 
@@ -271,10 +265,9 @@ GREET = "def greet():\n    return get_variable('name')\n"
 GREETS = {"calls": [{"name": "greet"}]}
 
 
-async def test_a_message_brings_variables_along(tmp_path: Path, converse: Converse) -> None:
+async def test_a_message_brings_variables_along(converse: Converse) -> None:
     """Which stay, as those that code sets; in a turn of the store too."""
-    app = write_app(
-        tmp_path,
+    app = converse.app(
         {"root": {"tools": ["greet"], "instruction": "Greet {name}."}},
         tools={"greet": GREET},
         variables={"name": "nobody"},
@@ -298,11 +291,11 @@ HALF = "half \ud83d"
 
 @pytest.mark.parametrize("callbacks", [{}, {"before_model": ["pass"], "after_tool": ["pass"]}])
 async def test_half_a_character_is_read_as_python_escapes_it_whoever_sends_it(
-    tmp_path: Path, converse: Converse, callbacks: dict[str, Any]
+    converse: Converse, callbacks: dict[str, Any]
 ) -> None:
     """A user, a model and a server; code and later requests have it in their history."""
     agent = {"tools": ["look_up"], "instruction": "Of {name}.", "callbacks": callbacks}
-    app = write_app(tmp_path, {"root": agent}, tools={"look_up": REAL})
+    app = converse.app({"root": agent}, tools={"look_up": REAL})
     asks = {"calls": [{"name": "look_up", "args": {"of": HALF}}], "text": HALF}
     model = ScriptedModel([asks, "Found.", "Bye."])
     answers = MockTool(name="look_up", response={"found": HALF})
@@ -326,11 +319,9 @@ def nested(levels: int) -> Any:
     return value
 
 
-async def test_what_nests_too_deep_is_text_of_a_tool_and_a_failure_of_a_model(
-    tmp_path: Path, converse: Converse
-) -> None:
+async def test_what_nests_too_deep_is_text_of_a_tool_and_a_failure_of_a_model(converse: Converse) -> None:
     """Neither ends the conversation."""
-    app = write_app(tmp_path, {"root": {"tools": ["look_up"]}}, tools={"look_up": REAL})
+    app = converse.app({"root": {"tools": ["look_up"]}}, tools={"look_up": REAL})
     too_deep = {"calls": [{"name": "look_up", "args": {"of": nested(300)}}]}
     answers = MockTool(name="look_up", response={"found": nested(300)})
     conversation = converse(app, [CALL, "Found.", too_deep, "Bye."], tools=[answers])
@@ -343,24 +334,22 @@ async def test_what_nests_too_deep_is_text_of_a_tool_and_a_failure_of_a_model(
     assert str(turns[1].error).startswith("MODEL_FAILED: the response of the model")
 
 
-async def test_a_variable_that_was_removed_is_none_of_the_instruction(
-    tmp_path: Path, converse: Converse
-) -> None:
+async def test_a_variable_that_was_removed_is_none_of_the_instruction(converse: Converse) -> None:
     """As one that never was; ADK's state keeps its name."""
     agent = {
         "instruction": "Of {name} and {none}.",
         "callbacks": {"before_agent": ["remove_variable('name')"]},
     }
     model = ScriptedModel(["Hello."])
-    app = write_app(tmp_path, {"root": agent}, variables={"name": "Ada", "none": None})
+    app = converse.app({"root": agent}, variables={"name": "Ada", "none": None})
     await first_turn(converse(app, model=model), "Hi")
 
     assert "Of {name} and null." in str(model.requests[0].config.system_instruction)
 
 
-async def test_mocks_of_a_message_answer_in_its_turn_alone(tmp_path: Path, converse: Converse) -> None:
+async def test_mocks_of_a_message_answer_in_its_turn_alone(converse: Converse) -> None:
     """Before those of the conversation."""
-    app = write_app(tmp_path, {"root": {"tools": ["greet"]}}, tools={"greet": GREET})
+    app = converse.app({"root": {"tools": ["greet"]}}, tools={"greet": GREET})
     conversation = converse(app, [GREETS, "Hi.", GREETS, "Hi."], mocks=_answering("always"))
     key = await conversation.begin()
 
@@ -370,9 +359,9 @@ async def test_mocks_of_a_message_answer_in_its_turn_alone(tmp_path: Path, conve
     assert [turn.calls[0].response for turn in (first, second)] == [{"result": "once"}, {"result": "always"}]
 
 
-async def test_mocks_of_a_message_wait_for_its_turn(tmp_path: Path, converse: Converse) -> None:
+async def test_mocks_of_a_message_wait_for_its_turn(converse: Converse) -> None:
     """Messages that are sent at once are answered one after the other, each with its own."""
-    app = write_app(tmp_path, {"root": {"tools": ["greet"]}}, tools={"greet": GREET})
+    app = converse.app({"root": {"tools": ["greet"]}}, tools={"greet": GREET})
     async with Store.local(MEMORY) as store:
         conversation = converse(
             app, [GREETS, "Hi."] * 3, sessions=store.sessions, turns=store.turns, mocks=_answering("always")
@@ -387,9 +376,7 @@ async def test_mocks_of_a_message_wait_for_its_turn(tmp_path: Path, converse: Co
 
 
 @pytest.mark.parametrize("by", ["turns", "runner"])
-async def test_a_response_that_came_during_a_cancelled_turn_is_stored(
-    tmp_path: Path, converse: Converse, by: str
-) -> None:
+async def test_a_response_that_came_during_a_cancelled_turn_is_stored(converse: Converse, by: str) -> None:
     """The model of the next turn has it."""
     slow, answers = Gate({"result": 42}), asyncio.Event()
 
@@ -410,7 +397,7 @@ async def test_a_response_that_came_during_a_cancelled_turn_is_stored(
                     await asyncio.Event().wait()
             yield LlmResponse(content=types.Content(parts=[part]))
 
-    app = write_slow_app(tmp_path)
+    app = write_slow_app(converse.folder)
     async with Store.local(MEMORY) as store:
         conversation = converse(
             app,
@@ -435,9 +422,9 @@ def _answering(said: str) -> MockConfig:
     return MockConfig.from_json({"mockedToolCalls": [{"toolId": "greet", "mockResponse": {"result": said}}]})
 
 
-async def test_a_script_that_is_over_is_an_error(tmp_path: Path, converse: Converse) -> None:
+async def test_a_script_that_is_over_is_an_error(converse: Converse) -> None:
     """It says how many replies it has."""
-    conversation = converse(write_app(tmp_path, {"root": {}}), ["One."])
+    conversation = converse(converse.app({"root": {}}), ["One."])
     key = await conversation.begin()
     await conversation.send("a", key)
 

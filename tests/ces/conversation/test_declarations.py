@@ -46,12 +46,12 @@ def of_code(folder: Path, code: str) -> AgentApp:
     ],
 )
 async def test_a_python_tool_is_declared_by_its_signature(
-    tmp_path: Path, converse: Converse, annotation: str, schema: dict[str, Any]
+    converse: Converse, annotation: str, schema: dict[str, Any]
 ) -> None:
     """Parameters without a default are required."""
     code = f'def find(it: {annotation}, *, most: int = 3):\n    """Find it.\n\n    And more.\n    """\n'
 
-    assert await declared(of_code(tmp_path, code), converse) == {
+    assert await declared(of_code(converse.folder, code), converse) == {
         "name": "find",
         "description": "Find it.\n\nAnd more.",
         "parameters_json_schema": {
@@ -63,16 +63,14 @@ async def test_a_python_tool_is_declared_by_its_signature(
 
 
 @pytest.mark.parametrize("code", ["def (", "x = 1", f"x = a{'.b' * 10_000}"])
-async def test_code_that_cannot_be_read_is_declared_without_parameters(
-    tmp_path: Path, converse: Converse, code: str
-) -> None:
+async def test_code_that_cannot_be_read_is_declared_without_parameters(converse: Converse, code: str) -> None:
     """A call of it says what is wrong."""
-    found = await declared(of_code(tmp_path, code), converse)
+    found = await declared(of_code(converse.folder, code), converse)
 
     assert found["parameters_json_schema"] == {"type": "object", "properties": {}}
 
 
-async def test_an_operation_is_declared_by_its_document(tmp_path: Path, converse: Converse) -> None:
+async def test_an_operation_is_declared_by_its_document(converse: Converse) -> None:
     """Its body is one argument."""
     content: dict[str, Any] = {"application/json": {}}
     operation = {
@@ -86,11 +84,11 @@ async def test_an_operation_is_declared_by_its_document(tmp_path: Path, converse
         "servers": [{"url": "https://api.example.com"}],
         "paths": {"/bills/{id}": {"post": operation}},
     }
-    write_app(tmp_path, {"root": {"toolsets": [{"toolset": "Shop"}]}})
+    converse.app({"root": {"toolsets": [{"toolset": "Shop"}]}})
     toolset = {"displayName": "Shop", "openApiToolset": {"openApiSchema": "toolsets/Shop/schema.yaml"}}
     files = {"toolsets/Shop/Shop.json": toolset, "toolsets/Shop/schema.yaml": document}
 
-    assert await declared(read_app(write_files(tmp_path, files)), converse) == {
+    assert await declared(read_app(write_files(converse.folder, files)), converse) == {
         "name": "Shop_pay",
         "description": "Pay.",
         "parameters_json_schema": {

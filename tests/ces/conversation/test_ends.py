@@ -4,20 +4,18 @@ import asyncio
 import gc
 import weakref
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
-from google.adk.sessions import BaseSessionService, InMemorySessionService
+from google.adk.sessions import InMemorySessionService
 from google.genai import types
 from google.genai.errors import ServerError
 from typing_extensions import override
 
 from gcp_adk_store.ces import ScriptedModel
-from tests.ces.conversation.apps import write_app
 from tests.ces.conversation.conftest import Converse, first_turn
 from tests.ces.conversation.test_behaviour import REAL, Failing
 
@@ -48,13 +46,11 @@ class PaysAndFails(Failing):
 
 @pytest.mark.parametrize("cancelled", [False, True])
 async def test_what_tools_did_is_stored_before_a_model_fails_or_its_turn_is_cancelled(
-    tmp_path: Path,
     converse: Converse,
-    sessions: BaseSessionService,
     cancelled: bool,  # noqa: FBT001  # what is tested
 ) -> None:
     """Else they would do it twice: the next request has the response, and the state the changes."""
-    app = write_app(tmp_path, {"root": {"tools": ["pay"]}}, tools={"pay": PAY})
+    app = converse.app({"root": {"tools": ["pay"]}}, tools={"pay": PAY})
     begun = asyncio.Event()
     conversation = converse(app, model=PaysAndFails(begun=begun if cancelled else None))
     key = await conversation.begin()
@@ -66,21 +62,19 @@ async def test_what_tools_did_is_stored_before_a_model_fails_or_its_turn_is_canc
     with pytest.raises((ServerError, asyncio.CancelledError)):
         await turn
 
-    stored = await sessions.get_session(app_name=key.app, user_id=key.user, session_id=key.session)
+    stored = await converse.sessions.get_session(app_name=key.app, user_id=key.user, session_id=key.session)
     assert stored is not None
     assert [each.response for each in stored.events[-1].get_function_responses()] == [{"result": "done"}]
     assert (await conversation.variables(key)) == {"paid": True}
     assert (await conversation.send("And?", key)).text == "Paid."
 
 
-async def test_what_a_tool_did_is_stored_if_a_later_call_ends_the_turn(
-    tmp_path: Path, converse: Converse
-) -> None:
+async def test_what_a_tool_did_is_stored_if_a_later_call_ends_the_turn(converse: Converse) -> None:
     """The next request has the call that was made, and not the other one."""
     calls = {"calls": [{"name": "pay", "args": {}}, {"name": "look_up", "args": {}}]}
     agent = {"tools": ["pay", "look_up"], "callbacks": {"before_tool": ["assert tool.name == 'pay'"]}}
     model = ScriptedModel([calls, "Paid."])
-    app = write_app(tmp_path, {"root": agent}, tools={"pay": PAY, "look_up": REAL})
+    app = converse.app({"root": agent}, tools={"pay": PAY, "look_up": REAL})
     conversation = converse(app, model=model)
     key = await conversation.begin()
 
@@ -93,14 +87,10 @@ async def test_what_a_tool_did_is_stored_if_a_later_call_ends_the_turn(
     assert [part.function_response.name for part in parts if part.function_response] == ["pay"]
 
 
-async def test_an_answer_is_not_said_if_the_code_that_may_replace_it_fails(
-    tmp_path: Path, converse: Converse
-) -> None:
+async def test_an_answer_is_not_said_if_the_code_that_may_replace_it_fails(converse: Converse) -> None:
     """It may be what the callback takes out."""
     callbacks = {"after_agent": ["1 / 0"]}
-    turn = await first_turn(
-        converse(write_app(tmp_path, {"root": {"callbacks": callbacks}}), ["Secret"]), "Hi"
-    )
+    turn = await first_turn(converse(converse.app({"root": {"callbacks": callbacks}}), ["Secret"]), "Hi")
 
     assert (turn.text, turn.error) == (
         "",
@@ -118,12 +108,12 @@ async def test_an_answer_is_not_said_if_the_code_that_may_replace_it_fails(
     ],
 )
 async def test_what_a_callback_empties_is_empty(
-    tmp_path: Path, converse: Converse, kind: str, statement: str, said: str, response: Any
+    converse: Converse, kind: str, statement: str, said: str, response: Any
 ) -> None:
     """And not what it was: a callback may take out all that nobody is to see."""
     code = 'def look_up(of: str = "nothing") -> str:\n    """Look it up."""\n    return "of " + of\n'
     agent = {"tools": ["look_up"], "callbacks": {kind: [statement]}}
-    app = write_app(tmp_path, {"root": agent}, tools={"look_up": code})
+    app = converse.app({"root": agent}, tools={"look_up": code})
     calls = {"calls": [{"name": "look_up", "args": {"of": "a secret"}}]}
     turn = await first_turn(converse(app, [calls, "Found."]), "Hi")
 
@@ -139,12 +129,12 @@ async def test_what_a_callback_empties_is_empty(
     ],
 )
 async def test_an_end_that_is_not_reached_ends_no_session(
-    tmp_path: Path, converse: Converse, first: dict[str, Any], error: str | None
+    converse: Converse, first: dict[str, Any], error: str | None
 ) -> None:
     """After a transfer nothing is carried out, and nothing after a failure."""
     root = {"tools": ["look_up", "end_session"], "childAgents": ["billing"]}
     agents = {"root": {**root, "callbacks": {"before_tool": ["1 / 0"]}}, "billing": {}}
-    app = write_app(tmp_path, agents, tools={"look_up": REAL})
+    app = converse.app(agents, tools={"look_up": REAL})
     calls = {"calls": [first, {"name": "end_session", "args": {"reason": "done"}}]}
     conversation = converse(app, [calls, "Yes?", "Yes."])
     key = await conversation.begin()
@@ -156,9 +146,9 @@ async def test_an_end_that_is_not_reached_ends_no_session(
     assert (after.ended, after.error) == (False, None)
 
 
-async def test_an_agent_keeps_nothing_of_a_turn_that_is_over(tmp_path: Path, converse: Converse) -> None:
+async def test_an_agent_keeps_nothing_of_a_turn_that_is_over(converse: Converse) -> None:
     """A server has turns of ever new sessions."""
-    agent = converse(write_app(tmp_path, {"root": {}}), ["Hello."]).agent
+    agent = converse(converse.app({"root": {}}), ["Hello."]).agent
     service = InMemorySessionService()
     runner = Runner(app_name="shop", agent=agent, session_service=service, auto_create_session=True)
     message = types.Content(role="user", parts=[types.Part(text="Hi")])

@@ -72,9 +72,9 @@ def guarded(
 ALL = ("before_agent", "after_agent", "before_model", "after_model")
 
 
-async def test_guardrails_run_before_the_agents_callbacks(tmp_path: Path, converse: Converse) -> None:
+async def test_guardrails_run_before_the_agents_callbacks(converse: Converse) -> None:
     """Each kind before the callbacks of its kind; one that is content changes nothing."""
-    app = guarded(tmp_path, ALL)
+    app = guarded(converse.folder, ALL)
     turn = await first_turn(converse(app, ["Hello."]), "Hi")
 
     assert (turn.text, turn.error) == ("Hello.", None)
@@ -95,11 +95,11 @@ async def test_guardrails_run_before_the_agents_callbacks(tmp_path: Path, conver
     ],
 )
 async def test_a_guardrail_answers_in_place_of_the_agent(
-    tmp_path: Path, converse: Converse, kind: str, said: str, replies: list[str], trace: list[str]
+    converse: Converse, kind: str, said: str, replies: list[str], trace: list[str]
 ) -> None:
     """With its first response that is not disabled; nothing of the agent runs or is said after it."""
     model = ScriptedModel(replies)
-    conversation = converse(guarded(tmp_path, (kind,), SAYS_NO), model=model)
+    conversation = converse(guarded(converse.folder, (kind,), SAYS_NO), model=model)
     key = await conversation.begin()
 
     turn = await conversation.send(said, key)
@@ -109,21 +109,21 @@ async def test_a_guardrail_answers_in_place_of_the_agent(
     assert len(model.requests) == len(replies)
 
 
-async def test_a_guardrail_hands_over(tmp_path: Path, converse: Converse) -> None:
+async def test_a_guardrail_hands_over(converse: Converse) -> None:
     """The other agent begins in the same turn."""
     action = {"transferAgent": {"agent": "projects/p/locations/us/apps/a/agents/billing"}}
     turn = await first_turn(
-        converse(guarded(tmp_path, ("after_model",), action, of_agent=True), ["bad", "Billing."]), "Hi"
+        converse(guarded(converse.folder, ("after_model",), action, of_agent=True), ["bad", "Billing."]), "Hi"
     )
 
     assert (turn.text, turn.agent) == ("Billing.", "billing")
 
 
-async def test_a_guardrail_lets_a_model_answer_by_its_own_prompt(tmp_path: Path, converse: Converse) -> None:
+async def test_a_guardrail_lets_a_model_answer_by_its_own_prompt(converse: Converse) -> None:
     """Without the agent's instruction and tools, and without the answer that was stopped."""
     model = ScriptedModel(["bad", "Let us talk about bills."])
     action = {"generativeAnswer": {"prompt": "Decline politely."}}
-    turn = await first_turn(converse(guarded(tmp_path, ("after_model",), action), model=model), "Hi")
+    turn = await first_turn(converse(guarded(converse.folder, ("after_model",), action), model=model), "Hi")
 
     assert turn.text == "Let us talk about bills."
     config = model.requests[1].config
@@ -132,37 +132,35 @@ async def test_a_guardrail_lets_a_model_answer_by_its_own_prompt(tmp_path: Path,
     assert [content.role for content in model.requests[1].contents] == ["user"]
 
 
-async def test_the_app_says_what_follows_if_the_model_of_a_guardrail_fails(
-    tmp_path: Path, converse: Converse
-) -> None:
+async def test_the_app_says_what_follows_if_the_model_of_a_guardrail_fails(converse: Converse) -> None:
     """As if the agent's own model fails."""
-    guarded(tmp_path, ("after_model",), {"generativeAnswer": {"prompt": "Decline politely."}})
-    config = json.loads((tmp_path / "app.json").read_text())
+    guarded(converse.folder, ("after_model",), {"generativeAnswer": {"prompt": "Decline politely."}})
+    config = json.loads((converse.folder / "app.json").read_text())
     config["errorHandlingSettings"] = {
         "errorHandlingStrategy": "FALLBACK_RESPONSE",
         "fallbackResponseConfig": {"customFallbackMessages": {"en": "Sorry."}},
     }
-    app = read_app(write_files(tmp_path, {"app.json": config}))
+    app = read_app(write_files(converse.folder, {"app.json": config}))
     blocked = {"content": {"role": "model", "parts": []}, "error_code": "SAFETY", "error_message": "no"}
     turn = await first_turn(converse(app, ["bad", blocked]), "Hi")
 
     assert (turn.text, turn.error) == ("Sorry.", "SAFETY: no")
 
 
-async def test_a_guardrail_without_an_action_ends_the_turn(tmp_path: Path, converse: Converse) -> None:
+async def test_a_guardrail_without_an_action_ends_the_turn(converse: Converse) -> None:
     """With an error that has its name and its reason."""
-    turn = await first_turn(converse(guarded(tmp_path, ("before_agent",))), "bad")
+    turn = await first_turn(converse(guarded(converse.folder, ("before_agent",))), "bad")
 
     assert turn.error == "GUARDRAIL_TRIGGERED: Words: a bad word"
 
 
-async def test_guardrails_guard_the_agents_that_have_them(tmp_path: Path, converse: Converse) -> None:
+async def test_guardrails_guard_the_agents_that_have_them(converse: Converse) -> None:
     """Those of the app guard all; one that is not enabled guards none."""
     to_billing = {"calls": [{"name": "transfer_to_agent", "args": {"agent_name": "billing"}}]}
     options_of_each: tuple[dict[str, Any], ...] = ({}, {"of_agent": True}, {"enabled": False})
     texts = []
     for number, options in enumerate(options_of_each):
-        app = guarded(tmp_path / str(number), ("after_model",), SAYS_NO, **options)
+        app = guarded(converse.folder / str(number), ("after_model",), SAYS_NO, **options)
         conversation = converse(app, [to_billing, "bad"])
         texts.append((await conversation.send("Hi", await conversation.begin())).text)
 
@@ -170,11 +168,9 @@ async def test_guardrails_guard_the_agents_that_have_them(tmp_path: Path, conver
 
 
 @pytest.mark.parametrize("kind", ["before_agent", "after_agent"])
-async def test_code_of_a_guardrail_that_fails_ends_the_turn(
-    tmp_path: Path, converse: Converse, kind: str
-) -> None:
+async def test_code_of_a_guardrail_that_fails_ends_the_turn(converse: Converse, kind: str) -> None:
     """What guards must not be passed by its own failure: an answer that it should judge is not said."""
-    app = guarded(tmp_path, (kind,), SAYS_NO)
+    app = guarded(converse.folder, (kind,), SAYS_NO)
     (app.callbacks[-1].path).write_text(f"def {kind}_guardrail_callback(callback_context):\n    1 / 0\n")
     turn = await first_turn(converse(app, ["Hello."]), "Hi")
 

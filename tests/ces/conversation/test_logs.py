@@ -1,12 +1,8 @@
 """What code prints, warns of and fails with is reported as it happens, and kept with the turn in bounds."""
 
-from pathlib import Path
-
 from google.adk.events import Event
-from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.ces import ConversationTurn, RunLog, RuntimeSettings, SessionKey
-from tests.ces.conversation.apps import write_app
 from tests.ces.conversation.conftest import Converse, first_turn
 from tests.ces.host.runs import stored
 
@@ -25,12 +21,9 @@ def calling(name: str, **args: int) -> dict[str, list[dict[str, object]]]:
     return {"calls": [{"name": name, "args": args}]}
 
 
-async def test_each_run_reports_what_it_printed_warned_of_and_failed_with(
-    tmp_path: Path, converse: Converse
-) -> None:
+async def test_each_run_reports_what_it_printed_warned_of_and_failed_with(converse: Converse) -> None:
     """A run that printed nothing does not."""
-    app = write_app(
-        tmp_path,
+    app = converse.app(
         {"root": {"tools": ["talk", "quiet"], "callbacks": {"before_model": ["print('asked')"]}}},
         tools={"talk": TALK, "quiet": QUIET},
     )
@@ -51,11 +44,9 @@ async def test_each_run_reports_what_it_printed_warned_of_and_failed_with(
     assert not any(event.custom_metadata for event in turn.events)
 
 
-async def test_events_keep_as_much_of_the_logs_of_a_turn_as_the_setting_says(
-    tmp_path: Path, converse: Converse, sessions: BaseSessionService
-) -> None:
+async def test_events_keep_as_much_of_the_logs_of_a_turn_as_the_setting_says(converse: Converse) -> None:
     """The traceback is the last that is cut."""
-    app = write_app(tmp_path, {"root": {"tools": ["talk"]}}, tools={"talk": TALK})
+    app = converse.app({"root": {"tools": ["talk"]}}, tools={"talk": TALK})
     settings = RuntimeSettings(stored_log_characters=2_000)
     conversation = converse(app, [calling("talk", times=5_000), "Done."], settings=settings)
     key = await conversation.begin()
@@ -67,15 +58,17 @@ async def test_events_keep_as_much_of_the_logs_of_a_turn_as_the_setting_says(
     assert log.failure.endswith("ValueError: enough")
     assert log.printed.startswith("word word")
     assert (
-        sum("ces_log" in (event.custom_metadata or {}) for event in (await stored(sessions, key)).events) == 1
+        sum(
+            "ces_log" in (event.custom_metadata or {})
+            for event in (await stored(converse.sessions, key)).events
+        )
+        == 1
     )
 
 
-async def test_an_asynchronous_tool_keeps_its_log_with_its_response(
-    tmp_path: Path, converse: Converse, sessions: BaseSessionService
-) -> None:
+async def test_an_asynchronous_tool_keeps_its_log_with_its_response(converse: Converse) -> None:
     """It is reported once, and marked as late."""
-    app = write_app(tmp_path, {"root": {"tools": ["talk"]}}, tools={"talk": TALK}, asynchronous=("talk",))
+    app = converse.app({"root": {"tools": ["talk"]}}, tools={"talk": TALK}, asynchronous=("talk",))
     noted: list[tuple[SessionKey, RunLog]] = []
     conversation = converse(
         app,
@@ -90,7 +83,7 @@ async def test_an_asynchronous_tool_keeps_its_log_with_its_response(
 
     (only,) = noted
     assert (only[0], only[1].what, only[1].late) == (key, "talk", True)
-    kept = [event for event in (await stored(sessions, key)).events if event.custom_metadata]
+    kept = [event for event in (await stored(converse.sessions, key)).events if event.custom_metadata]
     assert [event.author for event in kept] == ["user"]
     assert kept[0].get_function_responses()
 

@@ -40,11 +40,13 @@ HIDES: dict[str, Any] = {
 @pytest.mark.parametrize("root", [{}, {"tools": ["gone"]}, HIDES])
 @pytest.mark.parametrize("asynchronous", [(), ("pay",)])
 async def test_a_tool_that_was_not_offered_does_not_run(
-    tmp_path: Path, converse: Converse, root: dict[str, Any], asynchronous: tuple[str, ...]
+    converse: Converse, root: dict[str, Any], asynchronous: tuple[str, ...]
 ) -> None:
     """Neither another agent's, nor one that a callback hides; the model gets the reason, and goes on."""
     model = ScriptedModel([PAYS, "Sorry."])
-    turn = await first_turn(converse(app_of(tmp_path, asynchronous=asynchronous, **root), model=model), "Pay")
+    turn = await first_turn(
+        converse(app_of(converse.folder, asynchronous=asynchronous, **root), model=model), "Pay"
+    )
 
     assert [{"error": f"'pay' {REFUSED}"}] == [use.response for use in turn.calls]
     assert ("Sorry.", None) == (turn.text, turn.error)
@@ -53,21 +55,19 @@ async def test_a_tool_that_was_not_offered_does_not_run(
     assert REFUSED in str(model.requests[1].contents)
 
 
-async def test_no_callback_runs_for_a_tool_that_was_not_offered(tmp_path: Path, converse: Converse) -> None:
+async def test_no_callback_runs_for_a_tool_that_was_not_offered(converse: Converse) -> None:
     """Nor does a mock answer in its place."""
     callbacks = {kind: ["set_variable('ran', tool.name)"] for kind in ("before_tool", "after_tool")}
     mocks = MockConfig(calls=[MockedCall(tool="pay", response={"result": "paid"})])
     turn = await first_turn(
-        converse(app_of(tmp_path, callbacks=callbacks), [PAYS, "Sorry."], mocks=mocks), "Pay"
+        converse(app_of(converse.folder, callbacks=callbacks), [PAYS, "Sorry."], mocks=mocks), "Pay"
     )
 
     assert {} == dict(turn.variables)
     assert [{"error": f"'pay' {REFUSED}"}] == [use.response for use in turn.calls]
 
 
-async def test_a_callback_that_makes_the_models_calls_anew_offers_nothing(
-    tmp_path: Path, converse: Converse
-) -> None:
+async def test_a_callback_that_makes_the_models_calls_anew_offers_nothing(converse: Converse) -> None:
     """What the model asked for stays its own, also a transfer that is forbidden; code adds other calls."""
     rule = {
         "childAgent": "other",
@@ -75,8 +75,7 @@ async def test_a_callback_that_makes_the_models_calls_anew_offers_nothing(
         "disablePlannerTransfer": {"expressionCondition": {"expression": "True"}},
     }
     root = {"childAgents": ["other", "third"], "transferRules": [rule]}
-    app = write_app(
-        tmp_path,
+    app = converse.app(
         {"root": {**root, "callbacks": {"after_model": REBUILDS}}, "other": {"tools": ["pay"]}, "third": {}},
         tools={"pay": PAY},
     )
@@ -90,9 +89,9 @@ async def test_a_callback_that_makes_the_models_calls_anew_offers_nothing(
     assert ("Sorry.", "root", False) == (turn.text, turn.agent, turn.ended)
 
 
-async def test_an_end_that_was_not_offered_ends_nothing(tmp_path: Path, converse: Converse) -> None:
+async def test_an_end_that_was_not_offered_ends_nothing(converse: Converse) -> None:
     """Neither the turn nor the session, in this process or in another one."""
-    app = app_of(tmp_path)
+    app = app_of(converse.folder)
     conversation = converse(app, [ENDS, "Still here.", "Again."])
     key = await conversation.begin()
 
@@ -106,10 +105,10 @@ async def test_an_end_that_was_not_offered_ends_nothing(tmp_path: Path, converse
 
 
 async def test_a_user_who_answers_the_call_that_ended_a_session_does_not_begin_it_again(
-    tmp_path: Path, converse: Converse
+    converse: Converse,
 ) -> None:
     """A client of ADK's runner sends any content: also a response to an agent's call."""
-    conversation = converse(app_of(tmp_path, tools=["end_session"]), [ENDS, "Once more."])
+    conversation = converse(app_of(converse.folder, tools=["end_session"]), [ENDS, "Once more."])
     key = await conversation.begin()
     turn = await conversation.send("Bye", key)
     (call,) = (call for event in turn.events for call in event.get_function_calls())
@@ -125,9 +124,9 @@ async def test_a_user_who_answers_the_call_that_ended_a_session_does_not_begin_i
         await conversation.send("Hello?", key)
 
 
-async def test_the_answer_of_a_guardrails_model_calls_nothing(tmp_path: Path, converse: Converse) -> None:
+async def test_the_answer_of_a_guardrails_model_calls_nothing(converse: Converse) -> None:
     """Its request offers nothing."""
-    app = guarded(tmp_path, ("before_agent",), {"generativeAnswer": {"prompt": "Decline."}})
+    app = guarded(converse.folder, ("before_agent",), {"generativeAnswer": {"prompt": "Decline."}})
     turn = await first_turn(converse(app, [ENDS]), "bad")
 
     assert [{"error": f"'end_session' {REFUSED}"}] == [use.response for use in turn.calls]

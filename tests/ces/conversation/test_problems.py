@@ -121,11 +121,9 @@ def test_an_app_that_lacks_what_it_names_does_not_run(tmp_path: Path, missing: s
         AppAgent(app, model="gemini-2.5-flash")
 
 
-async def test_an_app_with_problems_runs_where_the_caller_allows_it(
-    tmp_path: Path, converse: Converse
-) -> None:
+async def test_an_app_with_problems_runs_where_the_caller_allows_it(converse: Converse) -> None:
     """Without what it lacks, by its own choice."""
-    folder = sound(tmp_path)
+    folder = sound(converse.folder)
     (folder / WORDS).unlink()
     app = read_app(folder)
 

@@ -33,10 +33,10 @@ def family(folder: Path, **rules: Any) -> Any:
     )
 
 
-async def test_a_model_hands_over_to_a_child_and_back(tmp_path: Path, converse: Converse) -> None:
+async def test_a_model_hands_over_to_a_child_and_back(converse: Converse) -> None:
     """The next turn begins with the agent that spoke last, without the callbacks of the root."""
     model = ScriptedModel([TO_BILLING, "Billing here.", "Still billing.", TO_ROOT, "Root again."])
-    conversation = converse(family(tmp_path), model=model)
+    conversation = converse(family(converse.folder), model=model)
     key = await conversation.begin()
 
     first = await conversation.send("My bill", key)
@@ -58,11 +58,9 @@ async def test_a_model_hands_over_to_a_child_and_back(tmp_path: Path, converse: 
     assert "- billing: Bills." in (function.description or "")
 
 
-async def test_another_process_goes_on_with_the_agent_that_spoke_last(
-    tmp_path: Path, converse: Converse
-) -> None:
+async def test_another_process_goes_on_with_the_agent_that_spoke_last(converse: Converse) -> None:
     """The session's events show who that is."""
-    app = family(tmp_path)
+    app = family(converse.folder)
     one = converse(app, [TO_BILLING, "Billing here."])
     key = await one.begin()
     await one.send("My bill", key)
@@ -72,10 +70,9 @@ async def test_another_process_goes_on_with_the_agent_that_spoke_last(
     assert turn.agent == "billing"
 
 
-async def test_a_callback_hands_over_to_any_agent(tmp_path: Path, converse: Converse) -> None:
+async def test_a_callback_hands_over_to_any_agent(converse: Converse) -> None:
     """Also to one that is not a child."""
-    app = write_app(
-        tmp_path,
+    app = converse.app(
         {
             "root": {
                 "callbacks": {
@@ -92,11 +89,11 @@ async def test_a_callback_hands_over_to_any_agent(tmp_path: Path, converse: Conv
     assert (turn.text, turn.agent) == ("Wait.\nOther here.", "other")
 
 
-async def test_the_agent_that_hands_over_runs_its_last_callback(tmp_path: Path, converse: Converse) -> None:
+async def test_the_agent_that_hands_over_runs_its_last_callback(converse: Converse) -> None:
     """What it says is said beside the transfer, and replaces nothing."""
     said = ["return Content(parts=[Part.from_text('I hand over.')])"]
-    app = write_app(
-        tmp_path, {"root": {"childAgents": ["billing"], "callbacks": {"after_agent": said}}, "billing": {}}
+    app = converse.app(
+        {"root": {"childAgents": ["billing"], "callbacks": {"after_agent": said}}, "billing": {}}
     )
     turn = await first_turn(converse(app, [TO_BILLING, "Billing here."]), "Hi")
 
@@ -104,12 +101,9 @@ async def test_the_agent_that_hands_over_runs_its_last_callback(tmp_path: Path, 
     assert turn.calls[0].response == {"result": None}
 
 
-async def test_calls_before_a_transfer_are_carried_out_and_those_after_it_are_not(
-    tmp_path: Path, converse: Converse
-) -> None:
+async def test_calls_before_a_transfer_are_carried_out_and_those_after_it_are_not(converse: Converse) -> None:
     """In the order of the parts."""
-    app = write_app(
-        tmp_path,
+    app = converse.app(
         {"root": {"childAgents": ["billing"], "tools": ["count"]}, "billing": {}},
         tools={"count": "def count():\n    set_variable('n', (get_variable('n') or 0) + 1)\n    return 1"},
     )
@@ -119,20 +113,18 @@ async def test_calls_before_a_transfer_are_carried_out_and_those_after_it_are_no
     assert (turn.agent, turn.variables["n"]) == ("billing", 1)
 
 
-async def test_a_transfer_to_an_unknown_agent_is_the_models_to_mend(
-    tmp_path: Path, converse: Converse
-) -> None:
+async def test_a_transfer_to_an_unknown_agent_is_the_models_to_mend(converse: Converse) -> None:
     """Its response lists the agents."""
     wrong = {"calls": [{"name": "transfer_to_agent", "args": {"agent_name": "nobody"}}]}
-    turn = await first_turn(converse(family(tmp_path), [wrong, "Sorry."]), "Hi")
+    turn = await first_turn(converse(family(converse.folder), [wrong, "Sorry."]), "Hi")
 
     assert turn.calls[0].response == {"error": "unknown agent 'nobody'; known: billing, root"}
     assert (turn.text, turn.agent) == ("Sorry.", "root")
 
 
-async def test_agents_that_hand_over_without_end_are_stopped(tmp_path: Path, converse: Converse) -> None:
+async def test_agents_that_hand_over_without_end_are_stopped(converse: Converse) -> None:
     """The turn ends with an error."""
-    turn = await first_turn(converse(family(tmp_path), [TO_BILLING, TO_ROOT] * 6), "Hi")
+    turn = await first_turn(converse(family(converse.folder), [TO_BILLING, TO_ROOT] * 6), "Hi")
 
     assert turn.error == "TURN_TOO_LONG: more than 10 transfers in one turn"
     assert " model calls, or 10 transfers |" in (ROOT / "docs/ces-conversations.md").read_text()
@@ -147,11 +139,11 @@ async def test_agents_that_hand_over_without_end_are_stopped(tmp_path: Path, con
     ],
 )
 async def test_a_rule_forces_a_transfer_while_its_condition_holds(
-    tmp_path: Path, converse: Converse, condition: dict[str, Any]
+    converse: Converse, condition: dict[str, Any]
 ) -> None:
     """Before the model is asked."""
     rule = {"childAgent": "billing", "direction": "PARENT_TO_CHILD", "deterministicTransfer": condition}
-    conversation = converse(family(tmp_path, transferRules=[rule]), ["Root.", "Billing."])
+    conversation = converse(family(converse.folder, transferRules=[rule]), ["Root.", "Billing."])
 
     without = await conversation.send("Hi", await conversation.begin())
     forced = await conversation.send("Hi", await conversation.begin(variables={"verified": True}))
@@ -160,7 +152,7 @@ async def test_a_rule_forces_a_transfer_while_its_condition_holds(
     assert (forced.text, forced.agent) == ("Billing.", "billing")
 
 
-async def test_a_rule_forbids_the_model_a_transfer(tmp_path: Path, converse: Converse) -> None:
+async def test_a_rule_forbids_the_model_a_transfer(converse: Converse) -> None:
     """It is neither offered nor carried out."""
     rule = {
         "childAgent": "billing",
@@ -168,7 +160,7 @@ async def test_a_rule_forbids_the_model_a_transfer(tmp_path: Path, converse: Con
         "disablePlannerTransfer": {"expressionCondition": {"expression": "!verified"}},
     }
     model = ScriptedModel([TO_BILLING, "Root."])
-    turn = await first_turn(converse(family(tmp_path, transferRules=[rule]), model=model), "Hi")
+    turn = await first_turn(converse(family(converse.folder, transferRules=[rule]), model=model), "Hi")
 
     assert not model.requests[0].config.tools
     assert (turn.text, turn.agent) == ("Root.", "root")
@@ -197,10 +189,10 @@ def forced_if(text: str) -> dict[str, Any]:
     ],
 )
 async def test_conditions_compare_variables(
-    tmp_path: Path, converse: Converse, text: str, variables: dict[str, Any], *, holds: bool
+    converse: Converse, text: str, variables: dict[str, Any], *, holds: bool
 ) -> None:
     """In either encoding; what cannot be compared does not hold."""
-    conversation = converse(family(tmp_path, transferRules=[forced_if(text)]), ["Hello."])
+    conversation = converse(family(converse.folder, transferRules=[forced_if(text)]), ["Hello."])
     turn = await conversation.send("Hi", await conversation.begin(variables=variables))
 
     assert turn.agent == ("billing" if holds else "root")
@@ -209,10 +201,10 @@ async def test_conditions_compare_variables(
 @pytest.mark.parametrize(
     "text", ["__import__('os')", "tries +", "", "(lambda: 1)()", "a if b else c", "(" * 300]
 )
-def test_a_condition_of_anything_else_is_refused(tmp_path: Path, converse: Converse, text: str) -> None:
+def test_a_condition_of_anything_else_is_refused(converse: Converse, text: str) -> None:
     """When the app is loaded."""
     with pytest.raises(InvalidInputError, match="cannot be read"):
-        converse(family(tmp_path, transferRules=[forced_if(text)]))
+        converse(family(converse.folder, transferRules=[forced_if(text)]))
 
 
 def test_an_agent_is_known_by_its_folder_its_name_and_its_resource_name(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,14 +11,13 @@ from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
-from google.adk.sessions import BaseSessionService
 from google.genai import types
 
 from gcp_adk_store import InvalidInputError, SessionMissingError, Store
 from gcp_adk_store.ces import AppAgent, Conversation, MockTool, ScriptedModel, SessionKey
 from gcp_adk_store.ces.sandbox import UnsafeSandboxWarning
 from gcp_adk_store.settings import MEMORY
-from tests.ces.conversation.apps import write_app, write_slow_app
+from tests.ces.conversation.apps import write_slow_app
 from tests.ces.conversation.conftest import Converse, first_turn
 from tests.ces.host.runs import Gate, stored
 from tests.support.documents import ROOT
@@ -50,13 +48,10 @@ def said(events: list[Event]) -> list[Any]:
     ]
 
 
-async def test_callbacks_models_and_tools_are_called_in_order(
-    tmp_path: Path, converse: Converse, sessions: BaseSessionService
-) -> None:
+async def test_callbacks_models_and_tools_are_called_in_order(converse: Converse) -> None:
     """Each sees what those before it changed, and the session has it in the end."""
     kinds = ("before_agent", "after_agent", "before_model", "after_model", "before_tool", "after_tool")
-    app = write_app(
-        tmp_path,
+    app = converse.app(
         {"root": {"tools": ["greet"], "callbacks": {kind: [NOTE.format(kind)] for kind in kinds}}},
         tools={"greet": GREET},
         variables={"trace": []},
@@ -72,7 +67,7 @@ async def test_callbacks_models_and_tools_are_called_in_order(
         *("before_agent", "before_model", "after_model", "before_tool", "greet", "after_tool"),
         *("before_model", "after_model", "after_agent"),
     ]
-    session = await stored(sessions, key)
+    session = await stored(converse.sessions, key)
     assert session.state["trace"] == turn.variables["trace"]
     assert said(session.events) == [
         ("user", "I am Ada."),
@@ -115,7 +110,6 @@ async def test_callbacks_models_and_tools_are_called_in_order(
     ],
 )
 async def test_content_calls_and_partial_responses_of_callbacks_come_before_the_model(
-    tmp_path: Path,
     converse: Converse,
     kind: str,
     body: list[str],
@@ -125,15 +119,13 @@ async def test_content_calls_and_partial_responses_of_callbacks_come_before_the_
 ) -> None:
     """Content of the agent is all; after calls, and after a partial response, the model is asked."""
     agents = {"root": {"callbacks": {kind: body}}}
-    app = write_app(tmp_path, agents, tools={"greet": GREET}, variables={"trace": []})
+    app = converse.app(agents, tools={"greet": GREET}, variables={"trace": []})
     turn = await first_turn(converse(app, replies), "Hello")
 
     assert (turn.text, turn.error, turn.variables["trace"]) == (text, None, trace)
 
 
-async def test_content_of_after_agent_replaces_the_answer_in_what_is_stored(
-    tmp_path: Path, converse: Converse, sessions: BaseSessionService
-) -> None:
+async def test_content_of_after_agent_replaces_the_answer_in_what_is_stored(converse: Converse) -> None:
     """The callback reads the answer that it replaces."""
     callbacks = {
         "after_agent": [
@@ -141,18 +133,17 @@ async def test_content_of_after_agent_replaces_the_answer_in_what_is_stored(
             "return Content(parts=[Part.from_text(said.upper())])",
         ]
     }
-    conversation = converse(write_app(tmp_path, {"root": {"callbacks": callbacks}}), ["hello"])
+    conversation = converse(converse.app({"root": {"callbacks": callbacks}}), ["hello"])
     key = await conversation.begin()
 
     await conversation.send("Hi", key)
 
-    assert said((await stored(sessions, key)).events) == [("user", "Hi"), ("root", "HELLO")]
+    assert said((await stored(converse.sessions, key)).events) == [("user", "Hi"), ("root", "HELLO")]
 
 
-async def test_callbacks_change_requests_and_responses_in_place(tmp_path: Path, converse: Converse) -> None:
+async def test_callbacks_change_requests_and_responses_in_place(converse: Converse) -> None:
     """The model does not see a hidden tool; the instruction has the variables."""
-    app = write_app(
-        tmp_path,
+    app = converse.app(
         {
             "root": {
                 "tools": ["greet", "part"],
@@ -186,10 +177,9 @@ async def test_callbacks_change_requests_and_responses_in_place(tmp_path: Path, 
     assert instruction.parts[0].text == "Greet Ada by greet. Ada! {unknown}"
 
 
-async def test_callbacks_of_tools_override_calls_and_responses(tmp_path: Path, converse: Converse) -> None:
+async def test_callbacks_of_tools_override_calls_and_responses(converse: Converse) -> None:
     """A tool that is overridden does not run."""
-    app = write_app(
-        tmp_path,
+    app = converse.app(
         {
             "root": {
                 "tools": ["greet", "other"],
@@ -214,13 +204,9 @@ async def test_callbacks_of_tools_override_calls_and_responses(tmp_path: Path, c
     ]
 
 
-async def test_a_tool_that_fails_or_is_unknown_answers_the_model_with_its_error(
-    tmp_path: Path, converse: Converse
-) -> None:
+async def test_a_tool_that_fails_or_is_unknown_answers_the_model_with_its_error(converse: Converse) -> None:
     """The turn goes on."""
-    app = write_app(
-        tmp_path, {"root": {"tools": ["bad"]}}, tools={"bad": "def bad(): raise ValueError('no')"}
-    )
+    app = converse.app({"root": {"tools": ["bad"]}}, tools={"bad": "def bad(): raise ValueError('no')"})
     turn = await first_turn(
         converse(app, [{"calls": [{"name": "bad"}, {"name": "missing"}]}, "Sorry."]), "Hi"
     )
@@ -239,11 +225,11 @@ async def test_a_tool_that_fails_or_is_unknown_answers_the_model_with_its_error(
     ],
 )
 async def test_a_callback_that_fails_ends_the_turn_and_the_session_goes_on(
-    tmp_path: Path, converse: Converse, statement: str, code: str
+    converse: Converse, statement: str, code: str
 ) -> None:
     """The last event of the turn says why."""
     callbacks = {"after_model": [f"if 'fail' in llm_response.content.parts[0].text: {statement}"]}
-    conversation = converse(write_app(tmp_path, {"root": {"callbacks": callbacks}}), ["fail", "fine"])
+    conversation = converse(converse.app({"root": {"callbacks": callbacks}}), ["fail", "fine"])
     key = await conversation.begin()
 
     failed = await conversation.send("Hi", key)
@@ -255,12 +241,10 @@ async def test_a_callback_that_fails_ends_the_turn_and_the_session_goes_on(
     assert (after.text, after.error) == ("fine", None)
 
 
-async def test_end_session_ends_the_turn_and_refuses_what_follows(
-    tmp_path: Path, converse: Converse, sessions: BaseSessionService
-) -> None:
+async def test_end_session_ends_the_turn_and_refuses_what_follows(converse: Converse) -> None:
     """What the user says then is not stored."""
     conversation = converse(
-        write_app(tmp_path, {"root": {"tools": ["end_session"]}}),
+        converse.app({"root": {"tools": ["end_session"]}}),
         [{"text": "Goodbye.", "calls": [{"name": "end_session", "args": {"reason": "done"}}]}],
     )
     key = await conversation.begin()
@@ -271,14 +255,14 @@ async def test_end_session_ends_the_turn_and_refuses_what_follows(
     assert [(use.name, use.args) for use in turn.calls] == [("end_session", {"reason": "done"})]
     with pytest.raises(InvalidInputError, match="an agent ended this session"):
         await conversation.send("Hello?", key)
-    assert len((await stored(sessions, key)).events) == 2
+    assert len((await stored(converse.sessions, key)).events) == 2
 
 
-async def test_payloads_reach_the_client_and_no_later_request(tmp_path: Path, converse: Converse) -> None:
+async def test_payloads_reach_the_client_and_no_later_request(converse: Converse) -> None:
     """Media of the user are in the requests of their own turn alone."""
     callbacks = {"after_model": ["llm_response.content.parts.append(Part.from_json('{\"card\": 1}'))"]}
     model = ScriptedModel(["one", "two"])
-    conversation = converse(write_app(tmp_path, {"root": {"callbacks": callbacks}}), model=model)
+    conversation = converse(converse.app({"root": {"callbacks": callbacks}}), model=model)
     key = await conversation.begin()
     image = types.Content(
         role="user",
@@ -300,12 +284,10 @@ async def test_payloads_reach_the_client_and_no_later_request(tmp_path: Path, co
     assert [part.text for part in parts] == ["Look", "one", "And now?"]
 
 
-async def test_a_background_tool_answers_later_and_the_next_request_has_it(
-    tmp_path: Path, converse: Converse, sessions: BaseSessionService
-) -> None:
+async def test_a_background_tool_answers_later_and_the_next_request_has_it(converse: Converse) -> None:
     """Its response is an event of its own, by the user."""
     slow = Gate({"result": 42})
-    app = write_slow_app(tmp_path)
+    app = write_slow_app(converse.folder)
     model = ScriptedModel([{"calls": [{"name": "work"}]}, "It is running.", "It is 42."])
     conversation = converse(app, model=model, tools=[MockTool(name="slow", response=slow)])
     key = await conversation.begin()
@@ -318,17 +300,16 @@ async def test_a_background_tool_answers_later_and_the_next_request_has_it(
 
     assert (first.text, second.text) == ("It is running.", "It is 42.")
     assert [use.response for use in first.calls] == [{"result": "pending"}]
-    last = said((await stored(sessions, key)).events)
+    last = said((await stored(converse.sessions, key)).events)
     assert last[4:] == [("user", {"result": 42}), ("user", "And?"), ("root", "It is 42.")]
     texts = [part.text for content in model.requests[2].contents for part in content.parts or ()]
     assert '<tool_response name="work">{"result": 42}</tool_response>' in texts
 
 
-async def test_a_turn_that_does_not_end_is_ended(tmp_path: Path, converse: Converse) -> None:
+async def test_a_turn_that_does_not_end_is_ended(converse: Converse) -> None:
     """A callback overrides the model with a call each time."""
     over = ["return LlmResponse.from_parts([Part.from_function_call('greet', {'name': 'Bob'})])"]
-    app = write_app(
-        tmp_path,
+    app = converse.app(
         {"root": {"callbacks": {"before_model": over}}},
         tools={"greet": "def greet(name: str): return 1"},
     )
@@ -339,25 +320,24 @@ async def test_a_turn_that_does_not_end_is_ended(tmp_path: Path, converse: Conve
     assert len(turn.calls) == 25
 
 
-async def test_adks_runner_runs_an_exported_app(tmp_path: Path, sessions: BaseSessionService) -> None:
+async def test_adks_runner_runs_an_exported_app(converse: Converse) -> None:
     """In a session of another's making, which gets the declared variables."""
-    app = write_app(tmp_path, {"root": {"instruction": "Greet {name}."}}, variables={"name": "Ada"})
+    app = converse.app({"root": {"instruction": "Greet {name}."}}, variables={"name": "Ada"})
     with pytest.warns(UnsafeSandboxWarning):
         agent = AppAgent(app, model=ScriptedModel(["Hello"]), sandbox="inprocess")
-    runner = Runner(app_name="shop", agent=agent, session_service=sessions, auto_create_session=True)
+    runner = Runner(app_name="shop", agent=agent, session_service=converse.sessions, auto_create_session=True)
     message = types.Content(role="user", parts=[types.Part(text="Hi")])
 
     events = [event async for event in runner.run_async(user_id="ada", session_id="s1", new_message=message)]
     await agent.close()
 
     assert said(events) == [("root", "Hello")]
-    assert (await stored(sessions, SessionKey("shop", "ada", "s1"))).state == {"name": "Ada"}
+    assert (await stored(converse.sessions, SessionKey("shop", "ada", "s1"))).state == {"name": "Ada"}
 
 
-async def test_each_message_is_one_turn_of_the_store(tmp_path: Path, converse: Converse) -> None:
+async def test_each_message_is_one_turn_of_the_store(converse: Converse) -> None:
     """Messages that are sent at once are answered one after the other, by two conversations."""
-    app = write_app(
-        tmp_path,
+    app = converse.app(
         {"root": {"tools": ["greet"]}},
         tools={"greet": GREET},
         variables={"trace": []},
@@ -377,10 +357,10 @@ async def test_each_message_is_one_turn_of_the_store(tmp_path: Path, converse: C
         assert authors == ["user", "root", "root", "root"] * 2
 
 
-async def test_a_late_response_belongs_to_no_turn_of_the_store(tmp_path: Path, converse: Converse) -> None:
+async def test_a_late_response_belongs_to_no_turn_of_the_store(converse: Converse) -> None:
     """The lease of the turn that began the tool is over, and another turn may have followed."""
     slow = Gate({"result": 42})
-    app = write_slow_app(tmp_path, "set_variable('n', {result})")
+    app = write_slow_app(converse.folder, "set_variable('n', {result})")
     async with Store.local(MEMORY) as store:
         conversation = converse(
             app,
@@ -401,9 +381,7 @@ async def test_a_late_response_belongs_to_no_turn_of_the_store(tmp_path: Path, c
         assert session.state["n"] == 42
 
 
-async def test_a_response_that_comes_during_a_turn_is_its_last_event(
-    tmp_path: Path, converse: Converse, sessions: BaseSessionService
-) -> None:
+async def test_a_response_that_comes_during_a_turn_is_its_last_event(converse: Converse) -> None:
     """So the Runner's session is not stale."""
     slow = Gate({"result": 42})
 
@@ -423,7 +401,7 @@ async def test_a_response_that_comes_during_a_turn_is_its_last_event(
                 part = types.Part(text="Done.")
             yield LlmResponse(content=types.Content(parts=[part]))
 
-    app = write_slow_app(tmp_path)
+    app = write_slow_app(converse.folder)
     model = Waiting(model="waiting")
     conversation = converse(app, model=model, tools=[MockTool(name="slow", response=slow)])
     key = await conversation.begin()
@@ -431,14 +409,12 @@ async def test_a_response_that_comes_during_a_turn_is_its_last_event(
     turn = await conversation.send("Work", key)
 
     assert said(list(turn.events))[2:] == [("root", "Done."), ("user", {"result": 42})]
-    assert said((await stored(sessions, key)).events)[1:] == said(list(turn.events))
+    assert said((await stored(converse.sessions, key)).events)[1:] == said(list(turn.events))
 
 
-async def test_a_session_that_is_missing_or_of_another_app_is_refused(
-    tmp_path: Path, converse: Converse
-) -> None:
+async def test_a_session_that_is_missing_or_of_another_app_is_refused(converse: Converse) -> None:
     """Nothing is stored."""
-    conversation = converse(write_app(tmp_path, {"root": {}}))
+    conversation = converse(converse.app({"root": {}}))
 
     with pytest.raises(SessionMissingError):
         await conversation.send("Hi", "Test/ada/missing")

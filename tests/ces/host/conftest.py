@@ -3,13 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from google.adk.sessions import BaseSessionService, InMemorySessionService
 
-from gcp_adk_store.ces import PythonRuntime
-from gcp_adk_store.ces.sandbox import BubblewrapSandbox, InProcessSandbox
+from gcp_adk_store.ces.sandbox import BubblewrapSandbox
 from tests.ces.host.runs import MakeRuntime
 from tests.ces.host.web import Web, serving
 
@@ -31,16 +29,10 @@ async def sessions() -> BaseSessionService:
 
 @pytest.fixture
 async def make(sessions: BaseSessionService) -> AsyncIterator[MakeRuntime]:
-    """Make runtimes that run the tests' own code in this process."""
-    made: list[PythonRuntime] = []
-
-    def runtime(**options: Any) -> PythonRuntime:
-        service = options.pop("sessions", sessions)
-        made.append(PythonRuntime(service, **{"sandbox": InProcessSandbox(), **options}))
-        return made[-1]
-
-    yield runtime
-    for each in made:
+    """Make runtimes."""
+    made = MakeRuntime(sessions)
+    yield made
+    for each in made.made:
         await each.close()
 
 

@@ -8,10 +8,25 @@ from typing import Any, Final
 from google.adk.sessions import BaseSessionService, Session
 
 from gcp_adk_store.ces import PythonRuntime, SessionKey, SessionKeyLike, ToolRun
+from gcp_adk_store.ces.host.results import Call, Run, RunFailure
+from gcp_adk_store.ces.sandbox import InProcessSandbox
 
 KEY: Final = "shop/ada/s1"
 
-MakeRuntime = Callable[..., PythonRuntime]
+
+class MakeRuntime:
+    """Makes runtimes that run the tests' own code in this process."""
+
+    def __init__(self, sessions: BaseSessionService) -> None:
+        self.sessions = sessions
+        """Of which there is one, unless a runtime is made on others."""
+        self.made: list[PythonRuntime] = []
+
+    def __call__(self, **options: Any) -> PythonRuntime:
+        """Return a runtime with *options*."""
+        service = options.pop("sessions", self.sessions)
+        self.made.append(PythonRuntime(service, **{"sandbox": InProcessSandbox(), **options}))
+        return self.made[-1]
 
 
 class Gate:
@@ -62,3 +77,9 @@ async def result_of(runtime: PythonRuntime, body: str, **options: Any) -> Any:
 async def ran(runtime: PythonRuntime, body: str, **options: Any) -> ToolRun:
     """Return the run of a tool whose body is *body*."""
     return await runtime.run_tool(tool(body), "tool", {}, options.pop("key", KEY), **options)
+
+
+def error_of(run: Run | Call) -> RunFailure:
+    """Return the error of a run that failed."""
+    assert run.error is not None
+    return run.error

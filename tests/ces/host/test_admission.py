@@ -16,7 +16,7 @@ from gcp_adk_store.ces import MockTool, PythonRuntime, PythonTool, RuntimeSettin
 from gcp_adk_store.ces.host.admission import Machine, Places, Room
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Clock, Limits
 from gcp_adk_store.errors import OverloadedError
-from tests.ces.host.runs import Gate, ran, result_of, tool
+from tests.ces.host.runs import Gate, error_of, ran, result_of, tool
 from tests.support.quick_time import QuickTime
 
 GIB = 1024**3
@@ -384,8 +384,7 @@ async def test_a_run_that_no_sandbox_is_free_for_is_refused(bubblewrap: Bubblewr
         await ran(alone, "return 1", key="shop/ada/s1")
     late = await alone.run_tool(tool("return 1"), "tool", {}, "shop/ada/s1", execution="ASYNCHRONOUS")
     done = await late.finished()
-    assert done.error is not None
-    assert done.error.type == "OverloadedError"
+    assert error_of(done).type == "OverloadedError"
     gate.opened.set()
     assert (await holding).ok
 

@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.ces import MockConfig, MockTool, PythonTool, RuntimeSettings, Tool
 from gcp_adk_store.ces.sandbox import Limits, SandboxTimeoutError
-from tests.ces.host.runs import Acted, Gate, MakeRuntime, ran, stored, tool
+from tests.ces.host.runs import Acted, Gate, MakeRuntime, error_of, ran, stored, tool
 from tests.ces.host.test_tools import DOUBLE, FAIL, FORGET
 from tests.ces.host.test_untrusted import HONEST
 
@@ -48,15 +47,15 @@ async def test_background_calls_that_nobody_awaits_are_finished(make: MakeRuntim
         ('async_tools.fail({}); set_variable("put", 3)', {"put": 3}),
     ],
 )
-async def test_what_they_change_counts_last(
-    body: str, delta: dict[str, Any], make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_what_they_change_counts_last(body: str, delta: dict[str, Any], make: MakeRuntime) -> None:
     """In the order of their begin; of those that were awaited, there."""
     run = await ran(make(tools=[PUT, FORGET, NAME, FAIL]), body)
 
-    (event,) = (await stored(sessions)).events
+    (event,) = (await stored(make.sessions)).events
     assert (run.ok, event.actions.state_delta) == (True, delta)
-    visible = {name: value for name, value in (await stored(sessions)).state.items() if value is not None}
+    visible = {
+        name: value for name, value in (await stored(make.sessions)).state.items() if value is not None
+    }
     assert run.variables == {name: value for name, value in visible.items() if ":" not in name}
 
 
@@ -68,7 +67,7 @@ async def begin_a_call(_: Any, answer: Any, **__: Any) -> dict[str, Any]:
     return HONEST
 
 
-async def test_they_have_the_time_of_a_run(make: MakeRuntime, sessions: BaseSessionService) -> None:
+async def test_they_have_the_time_of_a_run(make: MakeRuntime) -> None:
     """Then the run has failed: without their end nobody knows what it did."""
     runtime = make(
         tools=[MockTool(name="slow", response=Gate())],
@@ -77,12 +76,10 @@ async def test_they_have_the_time_of_a_run(make: MakeRuntime, sessions: BaseSess
     )
     with pytest.raises(SandboxTimeoutError, match="did not wait for"):
         await ran(runtime, "pass")
-    assert (await stored(sessions)).events == []
+    assert (await stored(make.sessions)).events == []
 
 
-async def test_one_that_ends_the_run_ends_it_though_nobody_awaits_it(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_one_that_ends_the_run_ends_it_though_nobody_awaits_it(make: MakeRuntime) -> None:
     """A test with a call that no mock fits must not pass."""
     run = await ran(
         make(tools=[DOUBLE]),
@@ -90,10 +87,9 @@ async def test_one_that_ends_the_run_ends_it_though_nobody_awaits_it(
         mocks=MockConfig(unmatched="FAIL"),
     )
 
-    assert run.error is not None
-    assert run.error.type == "UnmatchedToolCallError"
+    assert error_of(run).type == "UnmatchedToolCallError"
     assert (run.result, run.variables) == ({"error": str(run.error)}, {"name": "Ada"})
-    assert (await stored(sessions)).events == []
+    assert (await stored(make.sessions)).events == []
 
 
 @pytest.mark.parametrize("large", [ANSWERS, CHANGES])

@@ -6,13 +6,12 @@ import pydantic
 import pytest
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
-from google.adk.sessions import BaseSessionService
 from google.genai import types
 
 from gcp_adk_store.ces import CallbackRun, CodeFile, MockTool
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.callbacks import callback
-from tests.ces.host.runs import KEY, MakeRuntime, stored
+from tests.ces.host.runs import KEY, MakeRuntime, error_of, stored
 
 REQUEST = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}], "config": {}}
 RESPONSE = {"content": {"role": "model", "parts": [{"text": "Hi"}]}}
@@ -96,9 +95,7 @@ async def test_what_a_callback_changes_in_place_counts(
     assert (set(run.changed), run.override) == ({name}, None)
 
 
-async def test_callbacks_run_in_order_until_one_overrides(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_callbacks_run_in_order_until_one_overrides(make: MakeRuntime) -> None:
     """One event has what those that ran changed."""
     bodies = [
         'set_variable("order", [1])',
@@ -108,22 +105,19 @@ async def test_callbacks_run_in_order_until_one_overrides(
     run = await called(make, "before_tool", *bodies)
 
     assert (run.override, run.overridden_by) == ({"by": "second"}, 1)
-    (event,) = (await stored(sessions)).events
+    (event,) = (await stored(make.sessions)).events
     assert (event.id, event.actions.state_delta) == (run.event_id, {"order": [1, 2]})
 
 
 @pytest.mark.parametrize("kind", list(SUBJECTS))
-async def test_a_callback_that_fails_changes_nothing(
-    kind: str, make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_a_callback_that_fails_changes_nothing(kind: str, make: MakeRuntime) -> None:
     """Nor do those before it; the file that failed is named."""
     codes = [callback(kind, 'set_variable("a", 1)'), callback(kind, "raise ValueError('no')")]
 
     run = await make().run_callback(kind, codes, KEY, **SUBJECTS[kind])
-    assert run.error is not None
-    assert f'File "{kind}_callback_02.py", line 2' in run.error.traceback
+    assert f'File "{kind}_callback_02.py", line 2' in error_of(run).traceback
     assert (run.override, run.event_id, run.changed) == (None, None, frozenset())
-    assert (await stored(sessions)).events == []
+    assert (await stored(make.sessions)).events == []
 
 
 async def test_the_kind_may_be_spelt_as_the_function_is(make: MakeRuntime) -> None:
@@ -132,8 +126,7 @@ async def test_the_kind_may_be_spelt_as_the_function_is(make: MakeRuntime) -> No
 
     run = await make().run_callback("before_agent_callback", code, KEY)
     assert (run.kind, run.error is not None) == ("before_agent", True)
-    assert run.error is not None
-    assert 'File "a.py"' in run.error.traceback
+    assert 'File "a.py"' in error_of(run).traceback
 
 
 @pytest.mark.parametrize(
@@ -223,10 +216,10 @@ async def test_requests_of_agents_with_an_output_schema_are_understood(
     assert request.config.response_schema == schema
 
 
-async def test_actions_of_callbacks_are_reported(make: MakeRuntime, sessions: BaseSessionService) -> None:
+async def test_actions_of_callbacks_are_reported(make: MakeRuntime) -> None:
     """What follows of them is the caller's."""
     run = await called(make, "before_agent", "callback_context.actions.escalate = True")
 
     assert run.actions is not None
     assert run.actions["escalate"] is True
-    assert (await stored(sessions)).events == []
+    assert (await stored(make.sessions)).events == []

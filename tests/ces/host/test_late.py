@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from google.adk.errors import StaleSessionError
 from google.adk.events import Event, EventActions
-from google.adk.sessions import BaseSessionService, InMemorySessionService
+from google.adk.sessions import InMemorySessionService
 
 from gcp_adk_store.ces import MockTool, PythonRuntime, PythonTool, RuntimeSettings
 from gcp_adk_store.ces.sandbox import Limits, SandboxTimeoutError
 from gcp_adk_store.errors import OverloadedError
-from tests.ces.host.runs import KEY, Acted, Gate, MakeRuntime, stored, tool
+from tests.ces.host.runs import KEY, Acted, Gate, MakeRuntime, error_of, stored, tool
 from tests.ces.host.test_running import contested
 
 LATE = tool(
@@ -21,9 +21,7 @@ LATE = tool(
 )
 
 
-async def test_the_response_comes_as_the_users_once_it_is_there(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_the_response_comes_as_the_users_once_it_is_there(make: MakeRuntime) -> None:
     """One event has it, and what changed; until then nothing is stored, and others go on."""
     gate = Gate()
     runtime = make(
@@ -35,15 +33,15 @@ async def test_the_response_comes_as_the_users_once_it_is_there(
 
     run = await runtime.call_tool("late", {}, KEY, function_call_id="call-1", invocation_id="e-1")
     assert (run.response, run.pending, run.event_id) == ({"result": "pending"}, True, None)
-    assert (await stored(sessions)).events == []
+    assert (await stored(make.sessions)).events == []
     other = Event(author="other", actions=EventActions(state_delta={"meanwhile": 1}))
-    await sessions.append_event(await stored(sessions), other)
+    await make.sessions.append_event(await stored(make.sessions), other)
     gate.opened.set()
     done = await run.finished()
 
     assert (done.response, done.pending) == ({"result": {"quote": 7}}, False)
     assert await done.finished() is done
-    session = await stored(sessions)
+    session = await stored(make.sessions)
     event = session.events[-1]
     assert (event.id, event.author, event.invocation_id) == (done.event_id, "user", "e-1")
     assert event.content is not None
@@ -57,9 +55,7 @@ async def test_the_response_comes_as_the_users_once_it_is_there(
     assert session.state == {"name": None, "ces_removed:name": True, "quote": 7, "meanwhile": 1}
 
 
-async def test_a_tool_can_be_run_asynchronously_without_being_registered(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_a_tool_can_be_run_asynchronously_without_being_registered(make: MakeRuntime) -> None:
     """And an error is its response; it changes nothing."""
     code = tool('set_variable("a", 1)\nraise ValueError("no")')
 
@@ -67,7 +63,7 @@ async def test_a_tool_can_be_run_asynchronously_without_being_registered(
     done = await run.finished()
 
     assert (done.ok, done.response) == (False, {"result": {"error": "ValueError: no"}})
-    session = await stored(sessions)
+    session = await stored(make.sessions)
     assert session.state == {"name": "Ada"}
     assert session.events[-1].get_function_responses()[0].response == done.response
 
@@ -100,9 +96,7 @@ async def test_a_late_response_is_stored_after_others(
     assert "the response of tool was not stored in shop/ada/s1: StaleSessionError" in caplog.text
 
 
-async def test_a_session_has_a_bounded_number_of_asynchronous_tools(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_a_session_has_a_bounded_number_of_asynchronous_tools(make: MakeRuntime) -> None:
     """A further one is refused before its code runs, until an earlier one has ended."""
     gate = Gate()
     runtime = make(
@@ -112,7 +106,7 @@ async def test_a_session_has_a_bounded_number_of_asynchronous_tools(
         ],
         settings=RuntimeSettings(waiting_per_session=2),
     )
-    await sessions.create_session(app_name="shop", user_id="ada", session_id="s2")
+    await make.sessions.create_session(app_name="shop", user_id="ada", session_id="s2")
     begun = [await runtime.call_tool("late", {}, key) for key in (KEY, KEY, "shop/ada/s2")]
 
     with pytest.raises(OverloadedError, match=f"call_tool {KEY}: 2 asynchronous .*waiting_per_session"):
@@ -121,12 +115,10 @@ async def test_a_session_has_a_bounded_number_of_asynchronous_tools(
     await asyncio.gather(*(run.finished() for run in begun))
     again = await runtime.call_tool("late", {}, KEY)
     assert (await again.finished()).ok
-    assert len((await stored(sessions)).events) == 3
+    assert len((await stored(make.sessions)).events) == 3
 
 
-async def test_closing_waits_for_what_other_event_loops_have(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_closing_waits_for_what_other_event_loops_have(make: MakeRuntime) -> None:
     """And not for those that are gone: a loop that ends cancels what it has, and the log has it."""
     gate = threading.Event()
     begun = threading.Event()
@@ -151,7 +143,7 @@ async def test_closing_waits_for_what_other_event_loops_have(
     assert not closing.done()
     gate.set()
     await closing
-    assert (await stored(sessions)).state["late"] == 1
+    assert (await stored(make.sessions)).state["late"] == 1
     other.join()
 
 
@@ -177,7 +169,7 @@ def test_an_event_loop_that_ends_first_is_reported(caplog: pytest.LogCaptureFixt
     ],
 )
 async def test_what_cannot_be_stored_or_run_is_a_late_response_too(
-    args: dict[str, Any], settings: RuntimeSettings, make: MakeRuntime, sessions: BaseSessionService
+    args: dict[str, Any], settings: RuntimeSettings, make: MakeRuntime
 ) -> None:
     """The model waits for one; what the tool changed is dropped."""
     runtime = make(settings=settings)
@@ -186,16 +178,13 @@ async def test_what_cannot_be_stored_or_run_is_a_late_response_too(
     run = await runtime.run_tool(code, "tool", args, KEY, execution="ASYNCHRONOUS")
     done = await run.finished()
 
-    assert done.error is not None
-    assert done.error.type == "InvalidInputError"
-    session = await stored(sessions)
+    assert error_of(done).type == "InvalidInputError"
+    session = await stored(make.sessions)
     assert (session.state, done.variables) == ({"name": "Ada"}, {"name": "Ada"})
     assert session.events[-1].get_function_responses()[0].response == {"result": {"error": str(done.error)}}
 
 
-async def test_a_tool_that_is_tried_again_while_it_runs_is_stored_once(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_a_tool_that_is_tried_again_while_it_runs_is_stored_once(make: MakeRuntime) -> None:
     """Under the id that both tries have: the later response is a conflict."""
     runtime = make()
     tries = [
@@ -205,7 +194,7 @@ async def test_a_tool_that_is_tried_again_while_it_runs_is_stored_once(
     ended = await asyncio.gather(*(each.finished() for each in tries), return_exceptions=True)
 
     assert sorted(type(each).__name__ for each in ended) == ["SessionConflictError", "ToolRun"]
-    assert [event.id for event in (await stored(sessions)).events] == ["try-1"]
+    assert [event.id for event in (await stored(make.sessions)).events] == ["try-1"]
 
 
 async def slow(*_: Any, **__: Any) -> dict[str, Any]:
@@ -215,17 +204,14 @@ async def slow(*_: Any, **__: Any) -> dict[str, Any]:
     raise error
 
 
-async def test_how_the_process_ended_is_a_late_response_too(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_how_the_process_ended_is_a_late_response_too(make: MakeRuntime) -> None:
     """The model waits for one; a synchronous tool raises it."""
     runtime = make(sandbox=Acted(slow))
 
     run = await runtime.run_tool(tool("return 1"), "tool", {}, KEY, execution="ASYNCHRONOUS")
     done = await run.finished()
-    assert done.error is not None
-    assert (done.error.type, done.stdout) == ("SandboxTimeoutError", "so far")
-    assert len((await stored(sessions)).events) == 1
+    assert (error_of(done).type, done.stdout) == ("SandboxTimeoutError", "so far")
+    assert len((await stored(make.sessions)).events) == 1
     with pytest.raises(SandboxTimeoutError):
         await runtime.run_tool(tool("return 1"), "tool", {}, KEY)
-    assert len((await stored(sessions)).events) == 1
+    assert len((await stored(make.sessions)).events) == 1

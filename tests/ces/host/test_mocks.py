@@ -4,11 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.ces import FakeTools, MockConfig, MockedCall, MockTool, PythonTool
 from gcp_adk_store.errors import InvalidInputError
-from tests.ces.host.runs import KEY, MakeRuntime, ran, result_of, stored, tool
+from tests.ces.host.runs import KEY, MakeRuntime, error_of, ran, result_of, stored, tool
 from tests.ces.host.test_tools import COUNT, DOUBLE, FAIL
 
 CONFIG = {
@@ -56,8 +55,7 @@ async def test_a_tool_may_have_but_a_mock(make: MakeRuntime) -> None:
     assert await result_of(runtime, "return tools.Bank_pay({}).json()", mocks=mocks) == {"paid": True}
     for body, given in (("tools.Bank_pay({})", None), ('tools.double({"n": 9})', mocks)):
         run = await ran(runtime, f"try:\n  {body}\nexcept BaseException: pass", mocks=given)
-        assert run.error is not None
-        assert run.error.type == "UnknownToolError"
+        assert error_of(run).type == "UnknownToolError"
 
 
 async def test_a_mock_config_may_refuse_what_does_not_fit(make: MakeRuntime) -> None:
@@ -67,8 +65,7 @@ async def test_a_mock_config_may_refuse_what_does_not_fit(make: MakeRuntime) -> 
     run = await ran(
         make(tools=[DOUBLE]), 'try:\n  tools.double({"n": 9})\nexcept BaseException: pass', mocks=mocks
     )
-    assert run.error is not None
-    assert run.error.type == "UnmatchedToolCallError"
+    assert error_of(run).type == "UnmatchedToolCallError"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +134,7 @@ def test_fakes_that_are_no_python_are_refused() -> None:
             FakeTools(source=source)
 
 
-async def test_a_models_call_is_mocked_and_faked_too(make: MakeRuntime, sessions: BaseSessionService) -> None:
+async def test_a_models_call_is_mocked_and_faked_too(make: MakeRuntime) -> None:
     """What a fake changes is stored."""
     fakes = FakeTools(
         source="def fake_count(tool, input, callback_context):\n"
@@ -147,7 +144,7 @@ async def test_a_models_call_is_mocked_and_faked_too(make: MakeRuntime, sessions
     mocks = MockConfig(calls=[MockedCall(tool="double", response={"result": "mock"})])
 
     assert (await runtime.call_tool("count", {}, KEY)).response == {"result": "fake"}
-    assert (await stored(sessions)).state["count"] == 9
+    assert (await stored(make.sessions)).state["count"] == 9
     assert (await runtime.call_tool("double", {"n": 1}, KEY, mocks=mocks)).response == {"result": "mock"}
 
 
@@ -162,8 +159,7 @@ async def test_a_models_own_call_needs_no_mock_that_fits(make: MakeRuntime) -> N
     assert (await runtime.call_tool("outer", {"n": 1}, KEY, mocks=mocks)).result == {"result": "one"}
     assert (await runtime.call_tool("bank", {}, KEY, mocks=mocks)).response == {"paid": True}
     unmatched = await runtime.call_tool("outer", {"n": 2}, KEY, mocks=mocks)
-    assert unmatched.error is not None
-    assert unmatched.error.type == "UnmatchedToolCallError"
+    assert error_of(unmatched).type == "UnmatchedToolCallError"
 
 
 async def test_a_failure_that_ended_a_run_is_its_response(make: MakeRuntime) -> None:

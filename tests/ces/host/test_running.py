@@ -21,12 +21,10 @@ from google.genai import types
 from gcp_adk_store.ces import MockTool, PythonRuntime, RuntimeSettings, SessionKey
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Limits, SandboxTimeoutError
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionMissingError
-from tests.ces.host.runs import KEY, Gate, MakeRuntime, ran, result_of, stored, tool
+from tests.ces.host.runs import KEY, Gate, MakeRuntime, error_of, ran, result_of, stored, tool
 
 
-async def test_a_clean_run_appends_one_event_with_what_it_changed(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_a_clean_run_appends_one_event_with_what_it_changed(make: MakeRuntime) -> None:
     """And says which."""
     body = """
         set_variable("count", 1)
@@ -35,11 +33,11 @@ async def test_a_clean_run_appends_one_event_with_what_it_changed(
     """
     run = await ran(make(), body, agent_name="greeter", invocation_id="e-1")
 
-    (event,) = (await stored(sessions)).events
+    (event,) = (await stored(make.sessions)).events
     assert (run.response, run.ok, run.event_id) == ({"result": "Grace"}, True, event.id)
     assert event.actions.state_delta == {"count": 1, "name": "Grace"}
     assert (event.author, event.invocation_id, event.content) == ("greeter", "e-1", None)
-    assert run.variables == (await stored(sessions)).state == {"count": 1, "name": "Grace"}
+    assert run.variables == (await stored(make.sessions)).state == {"count": 1, "name": "Grace"}
 
 
 async def test_an_option_that_is_unknown_is_refused(make: MakeRuntime) -> None:
@@ -94,13 +92,11 @@ async def test_the_name_of_a_tool_is_a_text(name: Any, make: MakeRuntime) -> Non
         await make().call_tool(name, {}, KEY)
 
 
-async def test_a_run_that_changes_nothing_appends_nothing(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_a_run_that_changes_nothing_appends_nothing(make: MakeRuntime) -> None:
     """Setting a variable to what it is is no change."""
     run = await ran(make(), 'set_variable("name", "Ada"); return 1')
 
-    assert (run.result, run.event_id, (await stored(sessions)).events) == (1, None, [])
+    assert (run.result, run.event_id, (await stored(make.sessions)).events) == (1, None, [])
 
 
 @pytest.mark.parametrize(
@@ -112,9 +108,7 @@ async def test_a_run_that_changes_nothing_appends_nothing(
         ("tools.missing({})", "UnknownToolError: tools.missing: unknown tool"),
     ],
 )
-async def test_a_failure_changes_nothing(
-    body: str, error: str, make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_a_failure_changes_nothing(body: str, error: str, make: MakeRuntime) -> None:
     """The model gets to see it, and the caller the line."""
     run = await ran(make(), f'set_variable("name", "Grace")\nremove_variable("name")\n{body}')
 
@@ -122,7 +116,10 @@ async def test_a_failure_changes_nothing(
     assert str(run.error).startswith(error)
     assert run.result == {"error": str(run.error)}
     assert (run.event_id, run.variables) == (None, {"name": "Ada"})
-    assert ((await stored(sessions)).state, (await stored(sessions)).events) == ({"name": "Ada"}, [])
+    assert ((await stored(make.sessions)).state, (await stored(make.sessions)).events) == (
+        {"name": "Ada"},
+        [],
+    )
 
 
 DEEP = """
@@ -141,8 +138,7 @@ async def test_what_nests_as_deep_as_it_may_comes_through(make: MakeRuntime) -> 
 
     assert deepest.variables["deep"] == deepest.result
     assert json.dumps(deepest.result) == "[" * 89 + "]" * 89
-    assert deeper.error is not None
-    assert "nested deeper than 90 levels" in deeper.error.message
+    assert "nested deeper than 90 levels" in error_of(deeper).message
 
 
 async def test_arguments_that_code_cannot_have_are_an_error_of_the_response(make: MakeRuntime) -> None:
@@ -225,11 +221,11 @@ async def test_where_another_writer_is_first_code_runs_again_if_it_may(make: Mak
 
 
 async def test_a_session_has_a_bounded_queue_of_runs(
-    make: MakeRuntime, sessions: BaseSessionService, bubblewrap: BubblewrapSandbox
+    make: MakeRuntime, bubblewrap: BubblewrapSandbox
 ) -> None:
     """A run beyond it is refused before its code runs; the runs before it, and other sessions, go on."""
     gate = Gate()
-    await sessions.create_session(app_name="shop", user_id="ada", session_id="s2")
+    await make.sessions.create_session(app_name="shop", user_id="ada", session_id="s2")
     runtime = make(
         sandbox=bubblewrap,
         tools=[MockTool(name="gate", response=gate)],
@@ -260,11 +256,11 @@ def picture(data: bytes) -> types.Part:
     return types.Part(inline_data=types.Blob(mime_type="image/png", data=data))
 
 
-async def test_code_sees_the_session(make: MakeRuntime, sessions: BaseSessionService) -> None:
+async def test_code_sees_the_session(make: MakeRuntime) -> None:
     """Its history, what the user said last, and who and where it is."""
-    await said(sessions, "user", "e-1", types.Part(text="Hello"))
-    await said(sessions, "greeter", "e-1", types.Part(text="Hi"))
-    await said(sessions, "user", "e-2", types.Part(text="Bye"))
+    await said(make.sessions, "user", "e-1", types.Part(text="Hello"))
+    await said(make.sessions, "greeter", "e-1", types.Part(text="Hi"))
+    await said(make.sessions, "user", "e-2", types.Part(text="Bye"))
     body = """
         return [
             [(event.author, event.invocation_id, event.parts()[0].text) for event in context.events],
@@ -285,12 +281,10 @@ async def test_code_sees_the_session(make: MakeRuntime, sessions: BaseSessionSer
     assert seen == [history, "Bye", "Hi", "s1", "e-2", "root", "call-7", "en", 2]
 
 
-async def test_a_history_that_is_too_long_lacks_its_oldest_events(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_a_history_that_is_too_long_lacks_its_oldest_events(make: MakeRuntime) -> None:
     """So a session that goes on for months still runs code, with a warning of what is missing."""
     for number in range(5):
-        await said(sessions, "user", f"e-{number}", types.Part(text=f"{number}" * 1000))
+        await said(make.sessions, "user", f"e-{number}", types.Part(text=f"{number}" * 1000))
 
     settings = RuntimeSettings(history_bytes=4000)
     run = await ran(make(settings=settings), "return [part.text[0] for part in context.parts()]")
@@ -298,11 +292,9 @@ async def test_a_history_that_is_too_long_lacks_its_oldest_events(
     assert run.warnings == ("context.events lacks the oldest 2, which are over history_bytes",)
 
 
-async def test_what_the_user_sent_is_there_on_its_turn_alone(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_what_the_user_sent_is_there_on_its_turn_alone(make: MakeRuntime) -> None:
     """As on the platform."""
-    await said(sessions, "user", "e-1", types.Part(text="first"), picture(b"\xfb\xff\xfe"))
+    await said(make.sessions, "user", "e-1", types.Part(text="first"), picture(b"\xfb\xff\xfe"))
     body = """
         return [
             [part.inline_data.data.decode() for part in context.user_content.parts if part.inline_data],
@@ -311,17 +303,15 @@ async def test_what_the_user_sent_is_there_on_its_turn_alone(
     """
     assert await result_of(make(), body) == [["+//+"], ["fbfffe"]]
 
-    await said(sessions, "user", "e-2", types.Part(text="second"))
+    await said(make.sessions, "user", "e-2", types.Part(text="second"))
     assert await result_of(make(), body) == [[], []]
 
 
-async def test_a_response_of_a_tool_is_not_what_the_user_said(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_a_response_of_a_tool_is_not_what_the_user_said(make: MakeRuntime) -> None:
     """Though it is the user's event."""
-    await said(sessions, "user", "e-1", types.Part(text="Hello"))
+    await said(make.sessions, "user", "e-1", types.Part(text="Hello"))
     response = types.FunctionResponse(name="late", response={"result": 1})
-    await said(sessions, "user", "e-2", types.Part(function_response=response))
+    await said(make.sessions, "user", "e-2", types.Part(function_response=response))
 
     assert await result_of(make(), "return context.user_content.parts[0].text") == "Hello"
 
@@ -408,8 +398,7 @@ async def test_settings_of_the_code_are_the_guests(make: MakeRuntime) -> None:
     run = await make(settings=RuntimeSettings(guest=guest)).run_tool(
         "def tool(n: Optional[int]):\n    return n\n", "tool", {"n": 1}, KEY
     )
-    assert run.error is not None
-    assert run.error.type == "NameError"
+    assert error_of(run).type == "NameError"
 
 
 BODY = """

@@ -29,7 +29,7 @@ from gcp_adk_store.errors import (
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Fault, Lose, Refuse, no_faults, only
-from tests.ces.host.runs import KEY, Acted, Gate, MakeRuntime, ran, result_of, stored, tool
+from tests.ces.host.runs import KEY, Acted, Gate, MakeRuntime, error_of, ran, result_of, stored, tool
 from tests.ces.host.test_untrusted import HONEST
 
 NAMES = [
@@ -96,8 +96,7 @@ async def test_a_name_that_the_store_refuses_fails_the_run_and_not_its_caller(
     body = f'print("here"); set_variable({name!r}, 1); set_variable("b", 1); return 1'
 
     run = await ran(make(sessions=service), body)
-    assert run.error is not None
-    assert (run.error.type, run.stdout, run.event_id) == ("InvalidInputError", "here\n", None)
+    assert (error_of(run).type, run.stdout, run.event_id) == ("InvalidInputError", "here\n", None)
     assert (run.result, run.variables) == ({"error": str(run.error)}, {"name": "Ada"})
     assert (await stored(service)).state == {"name": "Ada"}
     await service.close()

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 from google.adk.events import Event, EventActions
-from google.adk.sessions import BaseSessionService, Session
+from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store.ces import HttpPolicy, MockTool, OpenApiTool, PythonTool
@@ -184,11 +184,11 @@ async def test_a_request_of_too_much_is_not_sent(
 
 
 async def test_a_run_that_changes_too_many_variables_changes_none(
-    make: MakeRuntime, bubblewrap: BubblewrapSandbox, sessions: BaseSessionService
+    make: MakeRuntime, bubblewrap: BubblewrapSandbox
 ) -> None:
     """Storing takes its time for each."""
     runtime = make(sandbox=bubblewrap)
 
     with pytest.raises(SandboxOutputError, match="10,001 variables"):
         await ran(runtime, "for n in range(10_001): set_variable(f'v{n}', n)")
-    assert (await stored(sessions)).events == []
+    assert (await stored(make.sessions)).events == []

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.ces import HttpPolicy, MockTool, PythonTool, RuntimeSettings
 from gcp_adk_store.errors import InvalidInputError
-from tests.ces.host.runs import KEY, MakeRuntime, ran, stored, tool
+from tests.ces.host.runs import KEY, MakeRuntime, error_of, ran, stored, tool
 from tests.ces.host.web import Web
 
 DOUBLE = PythonTool(
@@ -32,9 +31,7 @@ async def test_a_called_python_tool_answers_with_its_result(make: MakeRuntime) -
     assert call.text == '{"result": 8}'
 
 
-async def test_called_tools_share_the_variables_of_their_run(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_called_tools_share_the_variables_of_their_run(make: MakeRuntime) -> None:
     """One event has what all of them changed."""
     body = """
         set_variable("count", 5)
@@ -45,14 +42,12 @@ async def test_called_tools_share_the_variables_of_their_run(
     run = await ran(make(tools=[COUNT, FORGET]), body)
 
     assert run.result == [6, False]
-    (event,) = (await stored(sessions)).events
+    (event,) = (await stored(make.sessions)).events
     assert event.actions.state_delta == {"count": 6, "name": None, "ces_removed:name": True}
     assert [call.stdout for call in run.calls] == ["counted\n", ""]
 
 
-async def test_a_called_tool_that_fails_changes_nothing(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_a_called_tool_that_fails_changes_nothing(make: MakeRuntime) -> None:
     """Its caller sees an error, by status and by result, and may go on."""
     body = """
         answer = tools.fail({})
@@ -64,10 +59,9 @@ async def test_a_called_tool_that_fails_changes_nothing(
     run = await ran(make(tools=[FAIL]), body)
 
     assert run.result == [500, "ValueError: no", {"error": "ValueError: no"}]
-    assert (await stored(sessions)).state == {"name": "Ada"}
+    assert (await stored(make.sessions)).state == {"name": "Ada"}
     (call,) = run.calls
-    assert call.error is not None
-    assert 'File "fail.py", line 3' in call.error.traceback
+    assert 'File "fail.py", line 3' in error_of(call).traceback
 
 
 async def test_tools_that_call_themselves_come_to_an_end(make: MakeRuntime) -> None:
@@ -106,9 +100,7 @@ async def test_a_mock_tool_answers_as_given(make: MakeRuntime) -> None:
     assert all(call.mocked for call in run.calls)
 
 
-async def test_what_a_mocks_function_raises_is_raised(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_what_a_mocks_function_raises_is_raised(make: MakeRuntime) -> None:
     """It is the test's own mistake; nothing is stored."""
 
     def broken(args: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,10 +110,10 @@ async def test_what_a_mocks_function_raises_is_raised(
         await ran(
             make(tools=[MockTool(name="broken", response=broken)]), 'set_variable("a", 1); tools.broken({})'
         )
-    assert (await stored(sessions)).events == []
+    assert (await stored(make.sessions)).events == []
 
 
-async def test_a_model_calls_tools_of_each_kind(make: MakeRuntime, sessions: BaseSessionService) -> None:
+async def test_a_model_calls_tools_of_each_kind(make: MakeRuntime) -> None:
     """By their names; what they change is stored."""
     runtime = make(tools=[COUNT, FAIL, MockTool(name="mock", response=[1])])
 
@@ -130,7 +122,7 @@ async def test_a_model_calls_tools_of_each_kind(make: MakeRuntime, sessions: Bas
     assert (await runtime.call_tool("mock", {}, KEY)).response == {"result": [1]}
     failed = await runtime.call_tool("fail", {}, KEY)
     assert (failed.ok, failed.response) == (False, {"result": {"error": "ValueError: no"}})
-    assert (await stored(sessions)).state == {"name": "Ada", "count": 1}
+    assert (await stored(make.sessions)).state == {"name": "Ada", "count": 1}
 
 
 async def test_a_model_cannot_call_what_is_not_there(make: MakeRuntime) -> None:

@@ -4,14 +4,13 @@ import contextlib
 from typing import Any
 
 import pytest
-from google.adk.sessions import BaseSessionService
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store.ces import MockTool
 from gcp_adk_store.ces.host.results import Answer, read_host_call
 from gcp_adk_store.ces.sandbox import SandboxMemoryError, SandboxProtocolError
-from tests.ces.host.runs import KEY, MakeRuntime, ran, stored
+from tests.ces.host.runs import KEY, MakeRuntime, error_of, ran, stored
 
 HONEST = {
     "version": 1,
@@ -74,14 +73,12 @@ class Forging:
         {"llm_request": []},
     ],
 )
-async def test_an_answer_that_is_none_is_a_protocol_error(
-    forged: dict[str, Any], make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_an_answer_that_is_none_is_a_protocol_error(forged: dict[str, Any], make: MakeRuntime) -> None:
     """Nothing is stored; what was printed is shown."""
     with pytest.raises(SandboxProtocolError) as caught:
         await ran(make(sandbox=Forging({**HONEST, **forged})), "return 1")
     assert "printed\n" == caught.value.output
-    assert (await stored(sessions)).events == []
+    assert (await stored(make.sessions)).events == []
 
 
 @pytest.mark.parametrize(
@@ -101,12 +98,12 @@ async def test_an_answer_that_is_none_is_a_protocol_error(
     ],
 )
 async def test_a_question_that_is_none_is_a_protocol_error(
-    question: dict[str, Any], make: MakeRuntime, sessions: BaseSessionService
+    question: dict[str, Any], make: MakeRuntime
 ) -> None:
     """The run is over."""
     with pytest.raises(SandboxProtocolError):
         await ran(make(sandbox=Forging(HONEST, question)), "return 1")
-    assert (await stored(sessions)).events == []
+    assert (await stored(make.sessions)).events == []
 
 
 async def test_a_call_that_is_begun_twice_is_a_protocol_error(make: MakeRuntime) -> None:
@@ -117,9 +114,7 @@ async def test_a_call_that_is_begun_twice_is_a_protocol_error(make: MakeRuntime)
         await ran(make(sandbox=Forging(HONEST, begin, begin)), "return 1")
 
 
-async def test_a_tool_that_is_not_there_ends_a_run_that_asks_for_it(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_a_tool_that_is_not_there_ends_a_run_that_asks_for_it(make: MakeRuntime) -> None:
     """Though its code was found to name none, and its process goes on: what it asks then has no effect."""
     asked: list[Any] = []
     mock = MockTool(name="there", response=asked.append)
@@ -131,17 +126,16 @@ async def test_a_tool_that_is_not_there_ends_a_run_that_asks_for_it(
 
     run = await ran(make(tools=[mock], sandbox=sandbox), "return 1")
     assert [reply["error"]["type"] for reply in sandbox.replies] == ["UnknownToolError"] * 2
-    assert run.error is not None
-    assert (run.error.type, run.result, asked) == ("UnknownToolError", {"error": str(run.error)}, [])
-    assert (run.variables, (await stored(sessions)).events) == ({"name": "Ada"}, [])
+    assert (error_of(run).type, run.result, asked) == ("UnknownToolError", {"error": str(run.error)}, [])
+    assert (run.variables, (await stored(make.sessions)).events) == ({"name": "Ada"}, [])
 
 
-async def test_what_is_shown_is_what_is_stored(make: MakeRuntime, sessions: BaseSessionService) -> None:
+async def test_what_is_shown_is_what_is_stored(make: MakeRuntime) -> None:
     """What the process says that it changed, of variables that are not its own."""
     forged = {"state": {"name": "Eve"}, "state_delta": {"changed": {"a": 1}, "removed": []}}
 
     run = await ran(make(sandbox=Forging({**HONEST, **forged})), "return 1")
-    assert run.variables == (await stored(sessions)).state == {"name": "Ada", "a": 1}
+    assert run.variables == (await stored(make.sessions)).state == {"name": "Ada", "a": 1}
 
 
 @pytest.mark.parametrize("index", [-1, 1, 99])
@@ -161,9 +155,7 @@ async def test_nothing_changes_that_a_callback_was_not_given(make: MakeRuntime) 
     assert (run.llm_request, run.args, run.changed) == (None, None, frozenset())
 
 
-async def test_a_failed_run_has_no_delta_whatever_it_says(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_a_failed_run_has_no_delta_whatever_it_says(make: MakeRuntime) -> None:
     """Nor an override."""
     forged = {
         **HONEST,
@@ -176,7 +168,7 @@ async def test_a_failed_run_has_no_delta_whatever_it_says(
     run = await make(sandbox=Forging(forged)).run_callback("before_agent", "pass", KEY)
 
     assert (run.override, run.event_id) == (None, None)
-    assert (await stored(sessions)).state == {"name": "Ada"}
+    assert (await stored(make.sessions)).state == {"name": "Ada"}
 
 
 async def test_what_it_says_of_itself_is_cut(make: MakeRuntime) -> None:
@@ -198,7 +190,7 @@ async def test_what_it_says_of_itself_is_cut(make: MakeRuntime) -> None:
 
 @pytest.mark.parametrize("forged", [True, False])
 async def test_code_that_reports_that_memory_ran_out_is_out_of_memory(
-    make: MakeRuntime, sessions: BaseSessionService, *, forged: bool
+    make: MakeRuntime, *, forged: bool
 ) -> None:
     """As where its process was killed for it; its author sees the line, and what was printed."""
     error = {"type": "MemoryError", "message": "", "traceback": 'File "tool.py", line 2'}
@@ -207,7 +199,7 @@ async def test_code_that_reports_that_memory_ran_out_is_out_of_memory(
     with pytest.raises(SandboxMemoryError, match=r'File "tool\.py", line') as raised:
         await ran(make(**sandbox), 'print("printed"); set_variable("a", 1); raise MemoryError')
     assert raised.value.output == "printed\n"
-    assert (await stored(sessions)).events == []
+    assert (await stored(make.sessions)).events == []
 
 
 JSON = st.recursive(

@@ -9,7 +9,7 @@ from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.ces import PythonTool, RuntimeSettings
 from gcp_adk_store.errors import InvalidInputError
-from tests.ces.host.runs import MakeRuntime, ran, result_of, stored, tool
+from tests.ces.host.runs import MakeRuntime, error_of, ran, result_of, stored, tool
 
 
 def deep(levels: int) -> list[Any]:
@@ -20,7 +20,7 @@ def deep(levels: int) -> list[Any]:
     return made
 
 
-async def test_a_removed_variable_is_gone_for_code(make: MakeRuntime, sessions: BaseSessionService) -> None:
+async def test_a_removed_variable_is_gone_for_code(make: MakeRuntime) -> None:
     """For ADK, whose state knows no removal, it is None, and a mark says what that means."""
     runtime = make()
     await ran(runtime, 'remove_variable("name")')
@@ -29,10 +29,9 @@ async def test_a_removed_variable_is_gone_for_code(make: MakeRuntime, sessions: 
         runtime, 'return [get_variable("name"), context.get_variable("name", 1), "name" in context.state]'
     )
     assert seen == [None, 1, False]
-    assert (await stored(sessions)).state == {"name": None, "ces_removed:name": True}
+    assert (await stored(make.sessions)).state == {"name": None, "ces_removed:name": True}
     again = await ran(runtime, 'remove_variable("name")')
-    assert again.error is not None
-    assert again.error.type == "KeyError"
+    assert error_of(again).type == "KeyError"
 
 
 async def test_none_is_a_value_of_a_variable(make: MakeRuntime) -> None:
@@ -49,23 +48,19 @@ async def test_none_is_a_value_of_a_variable(make: MakeRuntime) -> None:
     assert await result_of(runtime, body) == [True, None]
 
 
-async def test_a_variable_that_others_set_again_is_there(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_a_variable_that_others_set_again_is_there(make: MakeRuntime) -> None:
     """Whatever mark there is: agents of ADK know nothing of it."""
     runtime = make()
     await ran(runtime, 'remove_variable("name")')
     event = Event(author="other", actions=EventActions(state_delta={"name": "Grace"}))
-    await sessions.append_event(await stored(sessions), event)
+    await make.sessions.append_event(await stored(make.sessions), event)
 
     assert await result_of(runtime, 'return get_variable("name")') == "Grace"
 
 
-async def test_variables_of_users_and_apps_are_shared_by_name(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_variables_of_users_and_apps_are_shared_by_name(make: MakeRuntime) -> None:
     """Removed in one session, they are gone in the other."""
-    await sessions.create_session(app_name="shop", user_id="ada", session_id="s2")
+    await make.sessions.create_session(app_name="shop", user_id="ada", session_id="s2")
     runtime = make(settings=RuntimeSettings(shared_variables=("user:plan", "app:open")))
     await ran(runtime, 'set_variable("user:plan", "gold"); set_variable("app:open", True)')
     body = 'return {name: value for name, value in context.state.items() if ":" in name}'
@@ -77,11 +72,11 @@ async def test_variables_of_users_and_apps_are_shared_by_name(
 
 @pytest.mark.parametrize("name", ["app:open", "user:plan", "app:theme.dark", "app:*"])
 async def test_code_neither_sees_nor_sets_other_variables_of_users_and_apps(
-    name: str, make: MakeRuntime, sessions: BaseSessionService
+    name: str, make: MakeRuntime
 ) -> None:
     """Code of one user would steer the runs of others; a name that is shared shares no longer one."""
     event = Event(author="agent", actions=EventActions(state_delta={name: "set by the agent"}))
-    await sessions.append_event(await stored(sessions), event)
+    await make.sessions.append_event(await stored(make.sessions), event)
     for shared in ((), ("app:theme", "user:planet")):
         runtime = make(settings=RuntimeSettings(shared_variables=shared))
         assert await result_of(runtime, "return dict(context.state)") == {"name": "Ada"}
@@ -89,7 +84,7 @@ async def test_code_neither_sees_nor_sets_other_variables_of_users_and_apps(
             run = await ran(runtime, body)
             assert run.error is not None
             assert (run.error.type, "shared_variables" in run.error.message) == ("InvalidInputError", True)
-    assert (await stored(sessions)).state == {"name": "Ada", name: "set by the agent"}
+    assert (await stored(make.sessions)).state == {"name": "Ada", name: "set by the agent"}
 
 
 @pytest.mark.parametrize(
@@ -101,37 +96,33 @@ def test_shared_variables_are_names_of_users_and_apps(shared: Any) -> None:
         RuntimeSettings(shared_variables=shared)
 
 
-async def test_a_variable_of_adks_fleeting_scope_lasts_for_its_run(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_a_variable_of_adks_fleeting_scope_lasts_for_its_run(make: MakeRuntime) -> None:
     """Its author gets a warning."""
     run = await ran(make(), 'set_variable("temp:draft", 1); return get_variable("temp:draft")')
 
     assert (run.result, run.event_id) == (1, None)
     assert any("temp:draft" in warning for warning in run.warnings)
-    assert (await stored(sessions)).state == {"name": "Ada"}
+    assert (await stored(make.sessions)).state == {"name": "Ada"}
 
 
 @pytest.mark.parametrize("name", ["ces_removed:name", "user:ces_removed:name", "app:ces_removed:x"])
-async def test_the_names_of_marks_are_not_for_variables(
-    name: str, make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_the_names_of_marks_are_not_for_variables(name: str, make: MakeRuntime) -> None:
     """Code could take away what it may not change; the run fails, whose caller did nothing wrong."""
     run = await ran(make(), f'set_variable("{name}", True); return 1')
 
     assert run.error is not None
     assert (run.error.type, "name" in run.error.message) == ("InvalidInputError", True)
     assert (run.result, run.variables) == ({"error": str(run.error)}, {"name": "Ada"})
-    assert (await stored(sessions)).events == []
+    assert (await stored(make.sessions)).events == []
 
 
 @pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"a": {1: 2}}, object(), "\ud800", deep(95)])
 async def test_a_variable_of_others_that_code_cannot_have_stays_away_from_it(
-    value: Any, make: MakeRuntime, sessions: BaseSessionService
+    value: Any, make: MakeRuntime
 ) -> None:
     """ADK's state takes such; the run begins, a warning names it, and code can remove it."""
     state = {"name": "Ada", "odd": value}
-    await sessions.create_session(app_name="shop", user_id="ada", session_id="s2", state=state)
+    await make.sessions.create_session(app_name="shop", user_id="ada", session_id="s2", state=state)
     runtime, key = make(), "shop/ada/s2"
 
     run = await ran(runtime, 'return [dict(context.state), get_variable("odd")]', key=key)
@@ -139,17 +130,14 @@ async def test_a_variable_of_others_that_code_cannot_have_stays_away_from_it(
     assert any("'odd'" in warning for warning in run.warnings)
     assert (await ran(runtime, 'remove_variable("odd")', key=key)).ok
     again = await ran(runtime, 'remove_variable("odd")', key=key)
-    assert again.error is not None
-    assert (again.error.type, again.warnings) == ("KeyError", ())
+    assert (error_of(again).type, again.warnings) == ("KeyError", ())
 
 
-async def test_a_history_with_numbers_that_are_no_json_can_be_read(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_a_history_with_numbers_that_are_no_json_can_be_read(make: MakeRuntime) -> None:
     """They are null there, as in events that this library stores; the variable has been set again since."""
     for value in (float("nan"), 1):
         event = Event(author="other", actions=EventActions(state_delta={"odd": value}))
-        await sessions.append_event(await stored(sessions), event)
+        await make.sessions.append_event(await stored(make.sessions), event)
 
     body = "return [event.actions.state_delta for event in context.events]"
     assert await result_of(make(), body) == [{"odd": None}, {"odd": 1}]
@@ -180,7 +168,7 @@ SMALL = RuntimeSettings(
     ],
 )
 async def test_more_variables_than_a_scope_may_have_fail_the_run(
-    body: str, says: str, make: MakeRuntime, sessions: BaseSessionService
+    body: str, says: str, make: MakeRuntime
 ) -> None:
     """Nothing is stored, and the next run begins as if it had not been."""
     put = PythonTool(name="put", code=tool('set_variable("put", n)', name="put", parameters="n"))
@@ -190,13 +178,11 @@ async def test_more_variables_than_a_scope_may_have_fail_the_run(
     assert run.error is not None
     assert (run.error.type, says in run.error.message) == ("VariablesTooLargeError", True), run.error
     assert (run.event_id, run.variables) == (None, {"name": "Ada"})
-    assert (await stored(sessions)).state == {"name": "Ada"}
+    assert (await stored(make.sessions)).state == {"name": "Ada"}
     assert await result_of(runtime, "return context.state") == {"name": "Ada"}
 
 
-async def test_many_runs_do_not_bring_together_what_one_may_not(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_many_runs_do_not_bring_together_what_one_may_not(make: MakeRuntime) -> None:
     """At the limits that come by themselves: every run after them begins, whoever filled what."""
     runtime = make(settings=RuntimeSettings(shared_variables=tuple(f"app:{n}" for n in range(60))))
     fill = 'for n in range({0}, {0} + 10): set_variable(f"{1}{{n}}", "x" * 250_000)'
@@ -208,7 +194,7 @@ async def test_many_runs_do_not_bring_together_what_one_may_not(
     too_large = "VariablesTooLargeError"
     assert kinds == [too_large, too_large, too_large, too_large, None, None, too_large, too_large]
     assert await result_of(runtime, "return len(context.state)") == 21
-    assert sum(len(str(value)) for value in (await stored(sessions)).state.values()) < 8_000_000
+    assert sum(len(str(value)) for value in (await stored(make.sessions)).state.values()) < 8_000_000
 
 
 async def overfill(sessions: BaseSessionService, *prefixes: str, size: int = 250_000) -> None:
@@ -228,11 +214,9 @@ TENTH = replace(
 """The same with a tenth of the limits that come by themselves, for variables of a tenth."""
 
 
-async def test_a_run_begins_whatever_variables_there_are(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_a_run_begins_whatever_variables_there_are(make: MakeRuntime) -> None:
     """What does not fit is not sent, and a warning says how many of which scope; small ones come first."""
-    await overfill(sessions, "", "user:", "app:")
+    await overfill(make.sessions, "", "user:", "app:")
 
     run = await ran(make(settings=OVERFILLED), 'return [len(context.state), get_variable("name")]')
     assert run.error is None
@@ -242,11 +226,9 @@ async def test_a_run_begins_whatever_variables_there_are(
     assert ["session_variables_bytes" in said[0], "user_" in said[1], "app_" in said[2]] == [True] * 3
 
 
-async def test_code_deletes_and_replaces_what_it_was_not_sent(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_code_deletes_and_replaces_what_it_was_not_sent(make: MakeRuntime) -> None:
     """Until there is room again; and a called tool can."""
-    await overfill(sessions, "", "user:", "app:", size=25_000)
+    await overfill(make.sessions, "", "user:", "app:", size=25_000)
     names = [f"{scope}large{n:03}" for scope in ("", "user:", "app:") for n in range(104)]
     forget = PythonTool(
         name="forget",
@@ -261,27 +243,21 @@ async def test_code_deletes_and_replaces_what_it_was_not_sent(
     assert not any("not sent" in warning for warning in run.warnings)
     assert await result_of(runtime, "return sorted(context.state)") == sorted(["name", *names[307:]])
     again = await ran(runtime, f'remove_variable("{names[0]}")')
-    assert again.error is not None
-    assert again.error.type == "KeyError"
+    assert error_of(again).type == "KeyError"
 
 
-async def test_an_overfull_scope_takes_what_does_not_make_it_larger(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_an_overfull_scope_takes_what_does_not_make_it_larger(make: MakeRuntime) -> None:
     """Smaller values and other scopes; nothing else until it is within its limits."""
-    await overfill(sessions, "", size=25_000)
+    await overfill(make.sessions, "", size=25_000)
     runtime = make(settings=TENTH)
 
     assert (await ran(runtime, 'set_variable("large103", 1)')).ok
     assert (await ran(runtime, 'set_variable("user:large000", 1)')).ok
     run = await ran(runtime, 'set_variable("more", "x" * 10)')
-    assert run.error is not None
-    assert run.error.type == "VariablesTooLargeError"
+    assert error_of(run).type == "VariablesTooLargeError"
 
 
-async def test_names_of_removed_variables_are_bounded(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
+async def test_names_of_removed_variables_are_bounded(make: MakeRuntime) -> None:
     """ADK's state keeps them for good; each can be used again."""
     runtime = make(settings=SMALL)
     for name in ("a", "b", "c", "d"):
@@ -289,7 +265,6 @@ async def test_names_of_removed_variables_are_bounded(
         assert (await ran(runtime, f'remove_variable("{name}")')).ok
 
     run = await ran(runtime, 'set_variable("e", 1)')
-    assert run.error is not None
-    assert "variables_per_scope" in run.error.message
+    assert "variables_per_scope" in error_of(run).message
     assert (await ran(runtime, 'set_variable("a", 2)')).ok
-    assert len((await stored(sessions)).state) == 1 + 2 * 4
+    assert len((await stored(make.sessions)).state) == 1 + 2 * 4
