@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
-from google.api_core.exceptions import BadRequest, Conflict, NotFound, PreconditionFailed
+from google.api_core.exceptions import Conflict, NotFound, PreconditionFailed
 
 from gcp_adk_store.testing.storage_emulator import running_emulator
 
@@ -32,46 +32,33 @@ def start(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def test_a_bucket_lives_from_create_to_delete(client: storage.Client) -> None:
-    """A bucket is made once, found, and deleted once."""
+def test_a_bucket_lives_from_create_to_delete(client: storage.Client, call: Call) -> None:
+    """It is made once, found, and deleted once; an object keeps it, an upload that runs does not."""
     created = client.create_bucket("life-cycle", location="europe-west1")
     with pytest.raises(Conflict):
         client.create_bucket("life-cycle")
     found = client.get_bucket("life-cycle")
     listed = [bucket.name for bucket in client.list_buckets(prefix="life")]
-    created.delete()
-    with pytest.raises(NotFound):
-        client.get_bucket("life-cycle")
-    with pytest.raises(NotFound):
+    created.blob("o").upload_from_string(b"x")
+    with pytest.raises(Conflict):
         created.delete()
+    created.blob("o").delete()
+    started = call("POST", "/upload/storage/v1/b/life-cycle/o?uploadType=resumable&name=o")
+    created.delete()
+    upload = created.blob("o")
+    for use in (
+        lambda: client.get_bucket("life-cycle"),
+        created.delete,
+        lambda: upload.upload_from_string(b"x"),
+    ):
+        with pytest.raises(NotFound):
+            use()
 
     assert ("life-cycle", "europe-west1", ["life-cycle"]) == (found.name, found.location, listed)
-
-
-def test_a_bucket_with_objects_is_not_deleted(bucket: storage.Bucket) -> None:
-    """Deleting a bucket that is not empty answers 409 and keeps it."""
-    bucket.blob("o").upload_from_string(b"x")
-    with pytest.raises(Conflict):
-        bucket.delete()
-
-    assert bucket.blob("o").exists()
-
-
-def test_an_unfinished_upload_does_not_keep_a_bucket(bucket: storage.Bucket, call: Call) -> None:
-    """A bucket whose only content is a running upload can be deleted."""
-    started = call("POST", f"/upload/storage/v1/b/{bucket.name}/o?uploadType=resumable&name=o")
-    bucket.delete()
-
     assert 404 == call("PUT", started.headers["Location"], b"x").status
-
-
-def test_a_missing_bucket_refuses_uploads(client: storage.Client, call: Call) -> None:
-    """An upload into a bucket that does not exist answers 404 with a JSON body."""
-    with pytest.raises(NotFound):
-        client.bucket("missing-bucket").blob("o").upload_from_string(b"x")
-    answer = call("GET", "/storage/v1/b/missing-bucket")
-
-    assert (404, "notFound") == (answer.status, answer.json()["error"]["errors"][0]["reason"])
+    for target in ("/storage/v1/b/life-cycle", "/storage/v1/b/life-cycle/o"):
+        answer = call("GET", target)
+        assert (404, "notFound") == (answer.status, answer.json()["error"]["errors"][0]["reason"])
 
 
 def test_labels_merge_and_bucket_conditions_hold(bucket: storage.Bucket) -> None:
@@ -89,17 +76,22 @@ def test_labels_merge_and_bucket_conditions_hold(bucket: storage.Bucket) -> None
     assert ({"keep": "1"}, 3) == (bucket.labels, bucket.metageneration)
 
 
-@pytest.mark.parametrize("name", ["UPPER", "x", "a..b", "-a-", "with space"])
-def test_an_illegal_bucket_name_is_refused(call: Call, name: str) -> None:
-    """Names outside the rules for buckets answer 400."""
-    assert 400 == call("POST", "/storage/v1/b", b'{"name": "%s"}' % name.encode()).status
-
-
-def test_versioning_is_refused_rather_than_ignored(bucket: storage.Bucket, call: Call) -> None:
-    """Turning on what is not emulated answers 501."""
-    body = b'{"versioning": {"enabled": true}}'
-
-    assert 501 == call("PATCH", f"/storage/v1/b/{bucket.name}", body).status
+@pytest.mark.parametrize(
+    ("method", "target", "body", "status"),
+    [
+        *(
+            ("POST", "", f'{{"name": "{name}"}}'.encode(), 400)
+            for name in ("UPPER", "x", "a..b", "-a-", "with space")
+        ),
+        *(("POST", "", no_object, 400) for no_object in (b"{", b"[]", b"\xff")),
+        ("PATCH", "/{bucket}", b'{"versioning": {"enabled": true}}', 501),
+    ],
+)
+def test_what_is_no_bucket_is_refused(
+    bucket: storage.Bucket, call: Call, method: str, target: str, body: bytes, status: int
+) -> None:
+    """Names outside of the rules, what is no JSON object, and what is not emulated."""
+    assert status == call(method, "/storage/v1/b" + target.format(bucket=bucket.name), body).status
 
 
 def test_an_iam_policy_is_stored(bucket: storage.Bucket) -> None:
@@ -230,12 +222,7 @@ def test_a_broken_request_is_answered(emulator: StorageEmulator, sent: bytes, st
     assert b'"code": %d' % status in received
 
 
-def test_bad_json_is_refused(call: Call) -> None:
-    """A body that is no JSON object answers 400."""
-    for body in (b"{", b"[]", b"\xff"):
-        assert 400 == call("POST", "/storage/v1/b", body).status
-
-
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_program_serves_until_it_is_asked_to_stop(number: signal.Signals) -> None:
     """It announces its address, has the buckets asked for, and ends with status 0."""
@@ -253,32 +240,14 @@ def test_the_program_serves_until_it_is_asked_to_stop(number: signal.Signals) ->
     assert (0, "") == (program.returncode, errors)
 
 
-def test_a_busy_port_is_reported_in_one_line(emulator: StorageEmulator) -> None:
-    """The program ends with status 1 and says which address is taken."""
+def test_what_keeps_the_program_from_its_start_is_reported_in_one_line(emulator: StorageEmulator) -> None:
+    """It ends with status 1 and says which address is taken, or which bucket it could not create."""
     port = str(urlsplit(emulator.url).port)
-    with start("--port", port) as program:
-        _, errors = program.communicate(timeout=60)
-    expected = f"storage emulator: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+    for arguments, says in (
+        (("--port", port), f"cannot listen on 127.0.0.1:{port}: Address already in use"),
+        (("--port", "0", "--bucket", "UPPER"), "400: Invalid bucket name: 'UPPER'"),
+    ):
+        with start(*arguments) as program:
+            _, errors = program.communicate(timeout=60)
 
-    assert (1, expected) == (program.returncode, errors)
-
-
-def test_an_illegal_bucket_is_reported_in_one_line() -> None:
-    """The program refuses to start with a bucket it could not create."""
-    with start("--port", "0", "--bucket", "UPPER") as program:
-        _, errors = program.communicate(timeout=60)
-
-    assert (1, "storage emulator: 400: Invalid bucket name: 'UPPER'\n") == (
-        program.returncode,
-        errors,
-    )
-
-
-def test_a_bad_upload_type_is_refused(bucket: storage.Bucket, call: Call) -> None:
-    """An upload must say how it is done."""
-    target = f"/upload/storage/v1/b/{bucket.name}/o?name=o"
-    statuses = [call("POST", target, b"x").status, call("POST", f"{target}&uploadType=x").status]
-
-    assert [400, 400] == statuses
-    with pytest.raises(BadRequest):
-        bucket.blob("").upload_from_string(b"x")
+        assert (1, f"storage emulator: {says}\n") == (program.returncode, errors)

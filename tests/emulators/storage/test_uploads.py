@@ -69,16 +69,10 @@ def test_bytes_survive_an_upload(bucket: storage.Bucket, content: bytes, chunk_s
 )
 def test_multipart_content_ends_at_its_delimiter_only(content: bytes) -> None:
     """Bytes that merely begin like the boundary are content."""
-    upload = split_related(
-        multipart({"name": "o"}, b"Content-Type: a/b;c=d\r\n", content),
-        content_type='multipart/related; boundary="bound"',
-    )
+    body = multipart({"name": "o"}, b"Content-Type: a/b;c=d\r\n", content)
+    upload = split_related(body, content_type='multipart/related; boundary="bound"')
 
-    assert ({"name": "o"}, "a/b;c=d", content) == (
-        upload.metadata,
-        upload.content_type,
-        upload.content,
-    )
+    assert ({"name": "o"}, "a/b;c=d", content) == (upload.metadata, upload.content_type, upload.content)
 
 
 @pytest.mark.parametrize(
@@ -115,69 +109,56 @@ def test_a_content_type_keeps_its_parameters(
     assert (content_type, content_type) == (stored, served.content_type)
 
 
-def test_a_missing_content_type_stays_missing(bucket: storage.Bucket, call: Call) -> None:
-    """The resource has no content type; the bytes are served as octets."""
+def test_a_content_type_is_that_of_the_metadata_or_missing(bucket: storage.Bucket, call: Call) -> None:
+    """It wins over the header beside the bytes; without one the bytes are served as octets."""
     target = f"/upload/storage/v1/b/{bucket.name}/o?uploadType=multipart"
-    body = multipart({"name": "o"}, b"", b"x")
-    resource = call("POST", target, body, Content_Type="multipart/related; boundary=bound").json()
+    bodies = [
+        multipart({"name": "o", "contentType": "a/json"}, b"Content-Type: a/part\r\n", b""),
+        multipart({"name": "o"}, b"", b"x"),
+    ]
+    headers = {"Content_Type": "multipart/related; boundary=bound"}
+    both, none = (call("POST", target, body, **headers).json() for body in bodies)
     media = call("GET", f"/download/storage/v1/b/{bucket.name}/o/o?alt=media")
 
-    assert "contentType" not in resource
+    assert ("a/json", None) == (both["contentType"], none.get("contentType"))
     assert "application/octet-stream" == media.headers["Content-Type"]
 
 
-def test_the_metadata_part_decides_over_the_media_part(bucket: storage.Bucket, call: Call) -> None:
-    """A content type in the JSON wins over the header beside the bytes."""
-    target = f"/upload/storage/v1/b/{bucket.name}/o?uploadType=multipart"
-    body = multipart({"name": "o", "contentType": "a/json"}, b"Content-Type: a/part\r\n", b"")
-    resource = call("POST", target, body, Content_Type="multipart/related; boundary=bound").json()
-
-    assert "a/json" == resource["contentType"]
-
-
-def test_the_resource_has_the_right_hashes(bucket: storage.Bucket) -> None:
-    """MD5 and CRC32C are those of the bytes."""
-    blob = bucket.blob("o")
+def test_hashes_are_those_of_the_bytes(bucket: storage.Bucket, call: Call) -> None:
+    """MD5 and CRC32C; with another one, also in X-Goog-Hash, an upload answers 400 and stores nothing."""
+    blob = bucket.blob("right")
     blob.upload_from_string(b"content")
     md5 = base64.b64encode(hashlib.md5(b"content", usedforsecurity=False).digest()).decode()
     crc32c = base64.b64encode(google_crc32c.value(b"content").to_bytes(4, "big")).decode()
+    for field in ("md5_hash", "crc32c"):
+        wrong = bucket.blob("o")
+        setattr(wrong, field, "AAAAAA==")
+        with pytest.raises(BadRequest):
+            wrong.upload_from_string(b"x", checksum=None)
+    target = f"/upload/storage/v1/b/{bucket.name}/o?uploadType=media&name=o"
+    uploads = (("POST", target), ("PUT", start_resumable(call, bucket)))
 
     assert (md5, crc32c) == (blob.md5_hash, blob.crc32c)
-
-
-@pytest.mark.parametrize("field", ["md5Hash", "crc32c"])
-def test_a_wrong_hash_stores_nothing(bucket: storage.Bucket, field: str) -> None:
-    """A hash that is not the content's answers 400."""
-    blob = bucket.blob("o")
-    setattr(blob, {"md5Hash": "md5_hash", "crc32c": "crc32c"}[field], "AAAAAA==")
-    with pytest.raises(BadRequest):
-        blob.upload_from_string(b"x", checksum=None)
-
+    assert [400] * 2 == [call(*each, b"x", X_Goog_Hash="crc32c=AAAAAA==").status for each in uploads]
     assert not bucket.blob("o").exists()
 
 
-def test_a_wrong_hash_header_stores_nothing(bucket: storage.Bucket, call: Call) -> None:
-    """X-Goog-Hash is a claim too, for media and for the last resumable request."""
-    target = f"/upload/storage/v1/b/{bucket.name}/o?uploadType=media&name=o"
-    statuses = [
-        call("POST", target, b"x", X_Goog_Hash="crc32c=AAAAAA==").status,
-        call("PUT", start_resumable(call, bucket), b"x", X_Goog_Hash="crc32c=AAAAAA==").status,
-    ]
-
-    assert [400, 400] == statuses
-    assert not bucket.blob("o").exists()
-
-
-def test_a_large_stream_is_uploaded_in_chunks(bucket: storage.Bucket) -> None:
-    """A stream of unknown size arrives whole through several chunks."""
+def test_a_stream_of_unknown_size_arrives_whole(bucket: storage.Bucket) -> None:
+    """In several chunks of the client, and in chunks of HTTP; an upload must say which way it goes."""
     content = bytes(range(256)) * 1024 * 3 + b"rest"
-    blob = bucket.blob("o", chunk_size=CHUNK)
-    blob.upload_from_file(io.BytesIO(content))
+    bucket.blob("o", chunk_size=CHUNK).upload_from_file(io.BytesIO(content))
     with bucket.blob("written").open("wb", chunk_size=CHUNK) as stream:
         stream.write(content)
+    url = f"{bucket.client.api_endpoint}/upload/storage/v1/b/{bucket.name}/o"
+    statuses = [
+        requests.post(
+            url, params={"name": "http", **kind}, data=iter([b"one ", b"two"]), timeout=60
+        ).status_code
+        for kind in ({"uploadType": "media"}, {}, {"uploadType": "x"})
+    ]
 
-    assert content == blob.download_as_bytes()
-    assert content == bucket.blob("written").download_as_bytes()
+    assert [content] * 2 == [bucket.blob(name).download_as_bytes() for name in ("o", "written")]
+    assert ([200, 400, 400], b"one two") == (statuses, bucket.blob("http").download_as_bytes())
 
 
 def state(answer: Answer) -> tuple[int, str | None]:
@@ -186,97 +167,48 @@ def state(answer: Answer) -> tuple[int, str | None]:
 
 
 def test_a_resumable_upload_reports_what_it_has(bucket: storage.Bucket, call: Call) -> None:
-    """308 has no Range before the first byte, then the last stored one, then the resource."""
-    location = start_resumable(call, bucket)
-    total = CHUNK + 3
-    first, last = b"a" * CHUNK, b"end"
-    states = [
-        state(call("PUT", location, b"", Content_Range="bytes */*")),
-        state(call("PUT", location, first, Content_Range=f"bytes 0-{CHUNK - 1}/*")),
-        state(call("PUT", location, b"", Content_Range=f"bytes */{total}")),
-        state(call("PUT", location, last, Content_Range=f"bytes {CHUNK}-{total - 1}/{total}")),
-        state(call("PUT", location, b"", Content_Range=f"bytes */{total}")),
-    ]
-    stored = f"bytes=0-{CHUNK - 1}"
+    """308 has no Range before the first byte, then the last stored one, then the resource.
 
-    assert [(308, None), (308, stored), (308, stored), (200, None), (200, None)] == states
+    A sender that lost an answer may repeat the chunk; the total that was declared holds.
+    """
+    total = CHUNK + 3
+    location = start_resumable(call, bucket, X_Upload_Content_Length=f"{total}")
+    first, last = bytes(range(256)) * 1024, b"end"
+    stored = f"bytes=0-{CHUNK - 1}"
+    for body, content_range, expected in (
+        (b"", "bytes */*", (308, None)),
+        (first, f"bytes 0-{CHUNK - 1}/*", (308, stored)),
+        (first, f"bytes 0-{CHUNK - 1}/*", (308, stored)),
+        (b"", f"bytes */{total}", (308, stored)),
+        (last, f"bytes {CHUNK}-{total - 1}/{total + 1}", (400, None)),
+        (last, f"bytes {CHUNK}-{total - 1}/{total}", (200, None)),
+        (b"", f"bytes */{total}", (200, None)),
+    ):
+        assert expected == state(call("PUT", location, body, Content_Range=content_range))
     assert first + last == bucket.blob("o").download_as_bytes()
 
 
-def test_a_chunk_sent_twice_is_stored_once(bucket: storage.Bucket, call: Call) -> None:
-    """A sender that lost an answer may repeat the chunk."""
-    location = start_resumable(call, bucket)
-    chunk = bytes(range(256)) * 1024
-    for _ in range(2):
-        call("PUT", location, chunk, Content_Range=f"bytes 0-{CHUNK - 1}/*")
-    call("PUT", location, b"!", Content_Range=f"bytes {CHUNK}-{CHUNK}/{CHUNK + 1}")
-
-    assert chunk + b"!" == bucket.blob("o").download_as_bytes()
-
-
 @pytest.mark.parametrize(
-    ("content_range", "size"),
-    [
-        ("bytes 262144-262147/262148", 4),
-        ("bytes 0-3/*", 4),
-        ("bytes 0-9/10", 4),
-        ("bytes 0-3/2", 4),
-        ("nonsense", 4),
-    ],
+    "content_range",
+    ["bytes 262144-262147/262148", "bytes 0-3/*", "bytes 0-9/10", "bytes 0-3/2", "nonsense"],
 )
-def test_a_chunk_that_does_not_fit_is_refused(
-    bucket: storage.Bucket, call: Call, content_range: str, size: int
-) -> None:
+def test_a_chunk_that_does_not_fit_is_refused(bucket: storage.Bucket, call: Call, content_range: str) -> None:
     """A gap, a short inner chunk and a false Content-Range answer 400 and keep nothing."""
     location = start_resumable(call, bucket)
-    refused = call("PUT", location, b"x" * size, Content_Range=content_range)
 
-    assert 400 == refused.status
+    assert 400 == call("PUT", location, b"xxxx", Content_Range=content_range).status
     assert (308, None) == state(call("PUT", location, b"", Content_Range="bytes */*"))
 
 
-def test_an_upload_keeps_the_size_it_declared(bucket: storage.Bucket, call: Call) -> None:
-    """A total other than X-Upload-Content-Length is refused."""
-    location = start_resumable(call, bucket, X_Upload_Content_Length="4")
-
-    assert 400 == call("PUT", location, b"xx", Content_Range="bytes 0-1/2").status
-    assert 200 == call("PUT", location, b"xxxx", Content_Range="bytes 0-3/4").status
-
-
-def test_a_cancelled_upload_is_gone(bucket: storage.Bucket, call: Call) -> None:
-    """Cancelling answers 499; the upload and its object do not exist after it."""
+def test_a_cancelled_upload_is_gone_and_an_empty_one_is_an_object(bucket: storage.Bucket, call: Call) -> None:
+    """Cancelling answers 499; no bytes at all still make an object."""
     location = start_resumable(call, bucket)
-    statuses = [
-        call("DELETE", location).status,
-        call("PUT", location, b"x").status,
-        call("DELETE", location).status,
-    ]
+    steps = (("DELETE", None), ("PUT", b"x"), ("DELETE", None))
 
-    assert [499, 404, 404] == statuses
+    assert [499, 404, 404] == [call(method, location, body).status for method, body in steps]
     assert not bucket.blob("o").exists()
-
-
-def test_an_empty_resumable_upload_has_size_zero(bucket: storage.Bucket, call: Call) -> None:
-    """No bytes at all still make an object."""
-    location = start_resumable(call, bucket)
-    resource = call("PUT", location, b"", Content_Range="bytes */0").json()
-
-    assert "0" == resource["size"]
-    assert b"" == bucket.blob("o").download_as_bytes()
-
-
-def test_a_chunked_request_body_is_read_whole(bucket: storage.Bucket) -> None:
-    """A body without a length is decoded from HTTP chunks."""
-    url = f"{bucket.client.api_endpoint}/upload/storage/v1/b/{bucket.name}/o"
-    answer = requests.post(
-        url,
-        params={"uploadType": "media", "name": "o"},
-        data=iter([b"one ", b"two"]),
-        timeout=60,
-    )
-
-    assert 200 == answer.status_code
-    assert b"one two" == bucket.blob("o").download_as_bytes()
+    empty = call("PUT", start_resumable(call, bucket), b"", Content_Range="bytes */0").json()
+    assert ("0", b"") == (empty["size"], bucket.blob("o").download_as_bytes())
 
 
 def test_the_cost_of_an_upload_does_not_depend_on_the_objects_there(
