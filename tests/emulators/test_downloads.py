@@ -78,8 +78,14 @@ def names(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir() if each.suffix != ".lock")
 
 
+def downloading(file: PinnedFile, folder: Path) -> subprocess.Popen[str]:
+    """Begin to download the file in another process."""
+    words = [file.url, str(file.size), file.sha256, str(folder)]
+    return subprocess.Popen([sys.executable, "-c", DOWNLOADING, *words], stdout=subprocess.PIPE, text=True)
+
+
 def test_a_file_is_downloaded_once(server: FileServer, fetch: Callable[..., Path]) -> None:
-    """It gets its name when it is whole; the next call asks nothing."""
+    """It gets its name when it is whole; the next call asks nothing. Its length need not be announced."""
     counts: list[int] = []
     path = fetch(on_bytes=counts.append)
     again = fetch()
@@ -90,6 +96,10 @@ def test_a_file_is_downloaded_once(server: FileServer, fetch: Callable[..., Path
     assert [None] == server.ranges
     assert sorted(counts) == counts
     assert len(CONTENT) == counts[-1]
+
+    path.unlink()
+    server.answers = [announcing(None, CONTENT)]
+    assert CONTENT == fetch().read_bytes()
 
 
 def test_a_cut_download_goes_on_where_it_was_cut(server: FileServer, fetch: Callable[..., Path]) -> None:
@@ -177,27 +187,18 @@ def test_a_server_that_recovers_is_asked_again(
 def test_a_server_that_refuses_is_not_asked_for_ever(
     server: FileServer, fetch: Callable[..., Path], tmp_path: Path, code: int, asked: int
 ) -> None:
-    """Three times where it may recover, once where it will not; the message has the status."""
+    """Three times where it may recover, once where it will not; the message has the status, and ways out."""
     server.answers = [status(code)] * 9
     message = refusal(fetch)
 
-    assert (
-        f"file.jar could not be downloaded from {server.url}: the server answers with status {code}."
-        in message
-    )
+    for says in (
+        f"file.jar could not be downloaded from {server.url}: the server answers with status {code}.",
+        "Behind a proxy set HTTPS_PROXY, and SSL_CERT_FILE where it has certificates of its own.",
+        f"Without a network, take {server.url} from another machine, and {OTHERWISE}.",
+    ):
+        assert says in message
     assert asked == len(server.requests)
     assert [] == names(tmp_path / "a/b")
-
-
-def test_the_way_out_is_said(server: FileServer, fetch: Callable[..., Path]) -> None:
-    """Proxies, certificates, and what to do without a network."""
-    server.answers = [status(404)]
-    message = refusal(fetch)
-
-    assert (
-        "Behind a proxy set HTTPS_PROXY, and SSL_CERT_FILE where it has certificates of its own." in message
-    )
-    assert f"Without a network, take {server.url} from another machine, and {OTHERWISE}." in message
 
 
 @pytest.mark.parametrize(
@@ -224,13 +225,6 @@ def test_another_file_is_refused_and_not_kept(
     assert CONTENT == fetch().read_bytes()
 
 
-def test_a_file_without_an_announced_length_is_taken(server: FileServer, fetch: Callable[..., Path]) -> None:
-    """The connection's end is the file's; that it is whole is known beforehand."""
-    server.answers = [announcing(None, CONTENT)]
-
-    assert CONTENT == fetch().read_bytes()
-
-
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 def test_redirects_are_followed(server: FileServer, fetch: Callable[..., Path], code: int) -> None:
     """Relative ones too, and with the part that is asked for."""
@@ -242,15 +236,12 @@ def test_redirects_are_followed(server: FileServer, fetch: Callable[..., Path], 
 
 
 def test_redirects_have_an_end(server: FileServer, fetch: Callable[..., Path]) -> None:
-    """Five, then it gives up."""
+    """Five, then it gives up; none leads to another protocol, least of all to a file of this machine."""
     server.answers = [status(302, Location="/file")] * 9
 
     assert "it is redirected more than 5 times" in refusal(fetch)
     assert 6 == len(server.requests)
 
-
-def test_a_redirect_leads_to_no_other_protocol(server: FileServer, fetch: Callable[..., Path]) -> None:
-    """Least of all to a file of this machine."""
     server.answers = [status(302, Location="file:///etc/hostname")]
 
     assert "file:///etc/hostname is not an http:// or https:// URL" in refusal(fetch)
@@ -320,22 +311,16 @@ def test_a_proxy_of_the_environment_is_used(
     assert ["http://example.invalid/file"] == [path for path, _ in server.requests]
 
 
-def test_a_folder_that_cannot_be_written_is_named(fetch: Callable[..., Path], tmp_path: Path) -> None:
-    """With the system's reason and the room that is needed."""
+def test_a_folder_that_cannot_be_written_is_named(server: FileServer, tmp_path: Path) -> None:
+    """With the system's reason and the room that is needed; it is not the network's, nor tried again."""
     (tmp_path / "a").touch()
-
-    assert (
-        f"{tmp_path}/a/b/file.jar cannot be written (Not a directory): "
-        "make the folder writable, with room for 1.0 MB."
-    ) == refusal(fetch)
-
-
-def test_a_full_disk_is_named(server: FileServer, tmp_path: Path) -> None:
-    """A part that cannot grow is an error of the disk, not of the network, and is not tried again."""
     (tmp_path / "file.jar.part").symlink_to("/dev/full")
-    with pytest.raises(EmulatorError, match=r"cannot be written \(No space left on device\)"):
-        download(pinned(server.url), tmp_path, otherwise=OTHERWISE, limits=LIMITS)
+    for folder, why in ((tmp_path / "a/b", "Not a directory"), (tmp_path, "No space left on device")):
+        with pytest.raises(EmulatorError) as caught:
+            download(pinned(server.url), folder, otherwise=OTHERWISE, limits=LIMITS)
 
+        assert str(caught.value).startswith(f"{folder}/file.jar cannot be written ({why}): ")
+        assert "make the folder writable, with room for 1.0 MB." in str(caught.value)
     assert 1 == len(server.requests)
 
 
@@ -350,8 +335,7 @@ def test_two_processes_download_once(server: FileServer, tmp_path: Path) -> None
 
     server.answers = [held]
     file = pinned(server.url)
-    command = [sys.executable, "-c", DOWNLOADING, server.url, str(file.size), file.sha256, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
+    with downloading(file, tmp_path) as first:
         assert reached.wait(60)
         seen: list[int] = []
 
@@ -371,9 +355,8 @@ def test_a_process_that_is_killed_leaves_what_it_has(server: FileServer, tmp_pat
     """Its lock ends with it, and the next goes on after the bytes that are there."""
     server.answers = [stalling_after(700_000)]
     file = pinned(server.url)
-    command = [sys.executable, "-c", DOWNLOADING, server.url, str(file.size), file.sha256, str(tmp_path)]
     part = tmp_path / "file.jar.part"
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as killed:
+    with downloading(file, tmp_path) as killed:
         assert killed.stdout is not None
         assert killed.stdout.readline()
         killed.kill()

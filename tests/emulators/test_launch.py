@@ -136,87 +136,60 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environ:
     }
 
 
-def test_a_java_home_without_java_is_named(tmp_path: Path, bare: Environ) -> None:
-    """A JAVA_HOME that leads nowhere is an error, though PATH has a Java."""
-    _java(tmp_path)
-    message = _refusal({**bare, "JAVA_HOME": str(tmp_path / "none")})
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        *(
+            (
+                f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2",
+                f"needs Java 17 or newer; {{}} is {version}.",
+            )
+            for version in ("1.8.0_392", "11.0.21", "16")
+        ),
+        ("#!/bin/sh\nexit 1", "needs Java 17 or newer; {} is an unknown version."),
+        ("\x7fELF of another machine", "needs Java, and {} cannot be run (Exec format error)."),
+    ],
+)
+def test_a_java_that_does_not_fit_is_named(tmp_path: Path, bare: Environ, content: str, says: str) -> None:
+    """One before 17, by its version; a stub, as on a new macOS; one of another machine's kind."""
+    java = _script(tmp_path / "java", "")
+    java.write_text(content)
 
-    assert (
-        f"The Firestore emulator needs Java, which is missing at {tmp_path}/none/bin/java, "
-        "where JAVA_HOME leads."
-    ) == message
-
-
-@pytest.mark.parametrize("version", ["1.8.0_392", "11.0.21", "16"])
-def test_a_java_that_is_too_old_is_named(tmp_path: Path, bare: Environ, version: str) -> None:
-    """A Java before 17 is refused by its own version."""
-    java = _java(tmp_path, version=version)
-
-    assert f"The Firestore emulator needs Java 17 or newer; {java} is {version}." == _refusal(bare)
-
-
-def test_a_java_that_reports_no_version_is_refused(tmp_path: Path, bare: Environ) -> None:
-    """A Java that is only a stub, as on a new macOS, is refused."""
-    java = _script(tmp_path / "java", "echo 'Unable to locate a Java Runtime.' >&2; exit 1")
-
-    assert f"The Firestore emulator needs Java 17 or newer; {java} is an unknown version." == _refusal(bare)
+    assert f"The Firestore emulator {says.format(java)}" == _refusal(bare)
 
 
-def test_a_java_that_cannot_be_run_is_refused(tmp_path: Path, bare: Environ) -> None:
-    """A Java of another machine's kind is refused with the system's reason."""
-    java = tmp_path / "java"
-    java.write_bytes(b"\x7fELF of another machine")
-    java.chmod(0o755)
-
-    assert (f"The Firestore emulator needs Java, and {java} cannot be run (Exec format error).") == _refusal(
-        bare
-    )
-
-
-def test_the_variable_goes_before_all_others(tmp_path: Path) -> None:
-    """The jar that the variable names is used, whatever else is installed."""
-    named = _jar(tmp_path / "named.jar")
-    _jar(tmp_path / JAR_OF_SDK)
-    environ = {JAR_VARIABLE: str(named), "CLOUDSDK_ROOT_DIR": str(tmp_path)}
-
-    assert named == find_firestore_jar(environ)
-
-
-def test_a_variable_that_names_no_jar_is_refused(tmp_path: Path, bare: Environ) -> None:
-    """A file that is no jar is refused before Java sees it."""
+def test_a_variable_that_leads_nowhere_is_refused(tmp_path: Path, bare: Environ) -> None:
+    """A JAVA_HOME, though PATH has a Java; a file that is no jar, before Java sees it."""
     _java(tmp_path)
     other = tmp_path / "notes.txt"
     other.write_text("no jar")
 
+    assert (
+        f"The Firestore emulator needs Java, which is missing at {tmp_path}/none/bin/java, "
+        "where JAVA_HOME leads."
+    ) == _refusal({**bare, "JAVA_HOME": str(tmp_path / "none")})
     assert f"{other} is not a jar (BadZipFile)." == _refusal({**bare, JAR_VARIABLE: str(other)})
 
 
-def test_the_jar_is_found_below_the_root_of_the_sdk(tmp_path: Path) -> None:
-    """CLOUDSDK_ROOT_DIR leads to the component's jar."""
-    jar = _jar(tmp_path / JAR_OF_SDK)
+def test_the_jar_is_found_wherever_it_may_be(tmp_path: Path) -> None:
+    """The variable's goes before the SDK's.
 
-    assert jar == find_firestore_jar({"CLOUDSDK_ROOT_DIR": str(tmp_path)})
-
-
-def test_the_jar_is_found_through_gcloud(tmp_path: Path) -> None:
-    """A gcloud on PATH, linked to as packages do, leads to the component's jar."""
-    jar = _jar(tmp_path / "sdk" / JAR_OF_SDK)
+    That is below CLOUDSDK_ROOT_DIR, or where a gcloud on PATH leads, also by a link as packages make it. Of
+    firebase-tools' cached jars the newest is used, by number and not by letters.
+    """
+    named, of_sdk = _jar(tmp_path / "named.jar"), _jar(tmp_path / "sdk" / JAR_OF_SDK)
+    root = {"CLOUDSDK_ROOT_DIR": str(tmp_path / "sdk")}
     gcloud = _script(tmp_path / "sdk/bin/gcloud", "exit 1")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/gcloud").symlink_to(gcloud)
-
-    assert jar == find_firestore_jar({"PATH": str(tmp_path / "bin")})
-
-
-def test_the_newest_jar_of_firebase_is_found(tmp_path: Path) -> None:
-    """Of firebase-tools' cached jars the newest is used, by number and not by letters."""
     cache = tmp_path / ".cache/firebase/emulators"
-    jars = {
-        version: _jar(cache / f"cloud-firestore-emulator-v{version}.jar")
-        for version in ("1.9.10", "1.22.0", "1.19.9")
-    }
+    jars = [
+        _jar(cache / f"cloud-firestore-emulator-v{version}.jar") for version in ("1.9.10", "1.22.0", "1.19.9")
+    ]
 
-    assert jars["1.22.0"] == find_firestore_jar({"HOME": str(tmp_path)})
+    assert named == find_firestore_jar({**root, JAR_VARIABLE: str(named)})
+    assert [of_sdk] * 2 == [find_firestore_jar(each) for each in (root, {"PATH": str(tmp_path / "bin")})]
+    assert jars[1] == find_firestore_jar({"HOME": str(tmp_path)})
 
 
 @pytest.mark.parametrize(
@@ -276,36 +249,26 @@ def test_one_that_runs_already_is_used_and_left(
         emulator = call(environ={variable: address})
         emulator.stop()
 
-        assert (variable, address, False, None) == (
-            emulator.variable,
-            emulator.address,
-            emulator.started_here,
-            emulator.log,
-        )
+        assert (variable, address) == (emulator.variable, emulator.address)
+        assert (False, None) == (emulator.started_here, emulator.log)
         assert not _refuses(address)
     assert [] == running()
 
 
-@pytest.mark.parametrize(
-    ("call", "whose"),
-    [
-        (emulators.firestore_emulator, "Firestore emulator"),
-        (emulators.storage_emulator, "Cloud Storage emulator"),
-    ],
-)
-def test_a_busy_port_is_named(
-    call: Callable[..., emulators.Emulator], whose: str, tmp_path: Path, bare: Environ, running: Running
-) -> None:
+def test_a_busy_port_is_named(tmp_path: Path, bare: Environ, running: Running) -> None:
     """A port in use gives one message, at once, and starts nothing."""
     _java(tmp_path)
+    calls = {"Firestore": emulators.firestore_emulator, "Cloud Storage": emulators.storage_emulator}
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        with pytest.raises(EmulatorError) as caught:
-            call(port=port, environ=bare)
+        for whose, call in calls.items():
+            with pytest.raises(EmulatorError) as caught:
+                call(port=port, environ=bare)
 
-    assert (
-        f"Port {port} for the {whose} is taken (Address already in use); stop what uses it, or use another."
-    ) == str(caught.value)
+            assert (
+                f"Port {port} for the {whose} emulator is taken (Address already in use); "
+                "stop what uses it, or use another."
+            ) == str(caught.value)
     assert [] == running()
 
 
@@ -350,7 +313,10 @@ def test_it_answers_from_the_call_on_until_stop(
     running: Running,
     tmp_path: Path,
 ) -> None:
-    """The real emulator answers its API when the call returns, and is gone when stop() does."""
+    """The real emulator answers its API when the call returns, and is gone when stop() does.
+
+    A log without a folder of its user goes with it: nobody clears temporary files after a thousand runs.
+    """
     port = _free_port()
     emulator = call(port=port, environ=environ, logs=tmp_path)
     try:
@@ -363,22 +329,15 @@ def test_it_answers_from_the_call_on_until_stop(
     emulator.stop()
 
     assert ([], True, False) == (running(), _refuses(emulator.address), emulator.started_here)
-    assert emulator.log is not None
-    assert emulator.log.exists()
-
-
-@pytest.mark.sample(1)
-def test_a_log_without_a_folder_of_its_user_goes_with_the_emulator(environ: Environ) -> None:
-    """Nobody has to clear the folder of temporary files after a thousand runs."""
+    assert (tmp_path / f"{name}-{port}.log").exists()
     with emulators.storage_emulator(environ=environ) as emulator:
         assert emulator.log is not None
         assert emulator.log.exists()
-
     assert not emulator.log.parent.exists()
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("name", ["firestore_emulator", "storage_emulator"])
+@pytest.mark.parametrize("name", ["storage_emulator", "firestore_emulator"])
 def test_it_ends_when_its_user_is_killed(name: str, start: Start, running: Running) -> None:
     """``kill -9`` of the process that started it ends the real emulator."""
     user = start([sys.executable, "-c", LASTING, name])
@@ -431,16 +390,30 @@ def test_the_command_runs_both_until_it_is_asked_to_end(
     )
 
 
-def test_the_command_uses_what_runs_already(start: Start, environ: Environ) -> None:
-    """Addresses that are set are printed as they are; Ctrl-C ends the command with status 0."""
-    found = {FIRESTORE_VARIABLE: "[::1]:8080", STORAGE_VARIABLE: "http://there:9000/a b"}
-    process = start(COMMAND, env={**environ, **found})
-    exports = _line(process) + _line(process)
-    os.killpg(process.pid, signal.SIGINT)
-    process.wait(60)
+def test_the_command_makes_a_bucket_for_a_store_of_ones_own(start: Start, environ: Environ) -> None:
+    """What runs already is used as it is; Ctrl-C ends the command with status 0.
 
-    assert found == {name: _taken_by_a_shell(exports)[name] for name in found}
-    assert 0 == process.returncode
+    It prints each variable that the commands in the documents have, in a form that a shell takes.
+    """
+    process = start([*COMMAND, "--bucket", "my-bucket"], env={**environ, FIRESTORE_VARIABLE: "[::1]:8080"})
+    exported = _taken_by_a_shell("".join(_line(process) for _ in range(7)))
+    status = _status(exported[STORAGE_VARIABLE], f"{BUCKETS}/my-bucket")
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+
+    assert (HTTPStatus.OK, 0) == (status, process.returncode)
+    assert {
+        FIRESTORE_VARIABLE: "[::1]:8080",
+        "ADK_STORE_PROJECT": "demo-adk-store",
+        "ADK_STORE_DATABASE": "(default)",
+        "ADK_STORE_BUCKET": "my-bucket",
+        "ADK_STORE_PREFIX": "adk",
+        "GOOGLE_CLOUD_PROJECT": "demo-adk-store",
+    } == {
+        name: value
+        for name, value in exported.items()
+        if name not in {"PWD", "OLDPWD", "_", "SHLVL", STORAGE_VARIABLE}
+    }
 
 
 def test_the_command_leaves_nothing_when_it_fails(
@@ -480,28 +453,6 @@ def test_the_command_reports_where_it_cannot_log(
     assert ("", f"[Errno 20] Not a directory: '{tmp_path}/file/logs'\n") == capsys.readouterr()
 
 
-def test_the_command_makes_a_bucket_for_a_store_of_ones_own(start: Start, environ: Environ) -> None:
-    """And prints each variable that the commands in the documents have, in a form that a shell takes."""
-    found = {FIRESTORE_VARIABLE: "127.0.0.1:8080"}  # one that runs already
-    process = start([*COMMAND, "--bucket", "my-bucket"], env={**environ, **found})
-    exported = _taken_by_a_shell("".join(_line(process) for _ in range(7)))
-    connection = http.client.HTTPConnection(urlsplit(exported[STORAGE_VARIABLE]).netloc, timeout=60)
-    connection.request("GET", f"{BUCKETS}/my-bucket")
-    status = connection.getresponse().status
-    connection.close()
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
-
-    assert HTTPStatus.OK == status
-    assert {
-        "ADK_STORE_PROJECT": "demo-adk-store",
-        "ADK_STORE_DATABASE": "(default)",
-        "ADK_STORE_BUCKET": "my-bucket",
-        "ADK_STORE_PREFIX": "adk",
-        "GOOGLE_CLOUD_PROJECT": "demo-adk-store",
-    } == {name: value for name, value in exported.items() if name.startswith(("ADK_STORE_", "GOOGLE_"))}
-
-
 @pytest.mark.parametrize("text", ["65536", "-1"])
 def test_the_command_refuses_what_is_no_port(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A number beyond the ports is a mistake in the arguments."""
@@ -513,28 +464,18 @@ def test_the_command_refuses_what_is_no_port(text: str, capsys: pytest.CaptureFi
 
 
 def test_the_containers_are_open_to_this_machine_alone() -> None:
-    """Each service has a pinned image, a health check, and one port on the loopback interface."""
+    """Each has a pinned image, a health check, and one port on the loopback interface, as the texts say."""
     services = yaml.safe_load((ROOT / "emulators/compose.yaml").read_text())["services"]
+    exports = ["FIRESTORE_EMULATOR_HOST=127.0.0.1:8080", "STORAGE_EMULATOR_HOST=http://127.0.0.1:4443"]
 
-    assert {"firestore": "127.0.0.1:8080:8080", "storage": "127.0.0.1:4443:4443"} == {
-        name: ",".join(service["ports"]) for name, service in services.items()
+    assert {"firestore": ["127.0.0.1:8080:8080"], "storage": ["127.0.0.1:4443:4443"]} == {
+        name: service["ports"] for name, service in services.items()
     }
     for service in services.values():
         assert re.search(r":\d+\.\d+\.\d+(-\w+)?$", service["image"])
         assert service["healthcheck"]["test"]
-
-
-@pytest.mark.parametrize("name", ["README.md", "compose.yaml"])
-def test_the_containers_are_where_the_text_says(name: str) -> None:
-    """The export lines beside the containers lead to their ports."""
-    services = yaml.safe_load((ROOT / "emulators/compose.yaml").read_text())["services"]
-    places = {name: service["ports"][0].rpartition(":")[0] for name, service in services.items()}
-    exports = re.findall(r"export (\w+=\S+)", (ROOT / "emulators" / name).read_text())
-
-    assert [
-        f"{FIRESTORE_VARIABLE}={places['firestore']}",
-        f"{STORAGE_VARIABLE}=http://{places['storage']}",
-    ] == exports
+    for name in ("README.md", "compose.yaml"):
+        assert exports == re.findall(r"export (\w+=\S+)", (ROOT / "emulators" / name).read_text())
 
 
 def test_the_readme_shows_no_command_that_is_not_known_here() -> None:

@@ -23,6 +23,12 @@ def lint(*arguments: str) -> Result:
     return CliRunner().invoke(command, ["template", "lint", *arguments], env={"COLUMNS": "200"})
 
 
+def assert_refused(result: Result, says: str) -> None:
+    """Check that the command ended with 2, and a message that begins so."""
+    assert 2 == result.exit_code, result.output
+    assert result.output.startswith(f"Error: {says}")
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """A file with one template of every kind."""
@@ -69,46 +75,25 @@ def test_a_file_is_printed_as_json(file: Path) -> None:
 
     assert 0 == result.exit_code, result.output
     assert [
-        {"line": 1, "column": 4, "text": "{user:name}", "kind": "state", "says": "state 'user:name'"},
-        {
-            "line": 2,
-            "column": 6,
-            "text": "{artifact.a.txt?}",
-            "kind": "artifact",
-            "says": "artifact 'a.txt' (optional)",
-        },
-        {
-            "line": 2,
-            "column": 32,
-            "text": '{"a": 1}',
-            "kind": "json",
-            "says": "reads as JSON and stays; {name} inside it would be filled",
-        },
-        {
-            "line": 2,
-            "column": 44,
-            "text": "${x}",
-            "kind": "literal",
-            "says": "$ before the brace keeps it as it is",
-        },
-    ] == json.loads(result.output)
+        (1, 4, "{user:name}", "state", "state 'user:name'"),
+        (2, 6, "{artifact.a.txt?}", "artifact", "artifact 'a.txt' (optional)"),
+        (2, 32, '{"a": 1}', "json", "reads as JSON and stays; {name} inside it would be filled"),
+        (2, 44, "${x}", "literal", "$ before the brace keeps it as it is"),
+    ] == [
+        tuple(found[name] for name in ("line", "column", "text", "kind", "says"))
+        for found in json.loads(result.output)
+    ]
 
 
 def test_a_template_without_braces_says_so(tmp_path: Path) -> None:
-    """As a table in words, as JSON an empty list; both are a success."""
+    """As a table in words, as JSON an empty list. Signs of markup are shown as they are."""
     path = tmp_path / "plain.txt"
     path.write_text("plain", encoding="utf-8")
     table, as_json = lint(str(path)), lint(str(path), "--json")
 
     assert (0, "no braces: the template is sent as it is\n") == (table.exit_code, table.output)
     assert (0, "[]\n") == (as_json.exit_code, as_json.output)
-
-
-def test_signs_of_markup_are_shown_as_they_are(tmp_path: Path) -> None:
-    """A template's text is none of the table's own."""
-    path = tmp_path / "markup.txt"
     path.write_text("{[bold]é[/bold]}", encoding="utf-8")
-
     assert "{[bold]é[/bold]}" in lint(str(path)).output
 
 
@@ -161,82 +146,36 @@ def test_a_module_of_the_working_directory_is_found(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("attribute", "says"),
     [
-        ("provided", "is not a text but a function"),
-        ("NUMBER", "is not a text but a int"),
-        ("missing", "cannot be imported"),
-        ("Texts.missing", "cannot be imported"),
-        ("", "cannot be imported"),
+        (":provided", "is not a text but a function"),
+        (":NUMBER", "is not a text but a int"),
+        *((attribute, "cannot be imported") for attribute in (":missing", ":Texts.missing", ":")),
+        ("_not:TEXT", "cannot be imported: No module named"),
     ],
 )
 def test_an_attribute_that_is_no_text_is_an_error(module: str, attribute: str, says: str) -> None:
     """An instruction that is a function is made only when an agent runs."""
-    result = lint(f"{module}:{attribute}")
-
-    assert 2 == result.exit_code
-    assert f"Error: {module}:{attribute} {says}" in result.output
+    assert_refused(lint(f"{module}{attribute}"), f"{module}{attribute} {says}")
 
 
-def test_a_module_that_there_is_not_is_an_error(module: str) -> None:
-    """It says which."""
-    result = lint(f"{module}_not:TEXT")
-
-    assert 2 == result.exit_code
-    assert f"Error: {module}_not:TEXT cannot be imported: No module named" in result.output
-
-
-@pytest.mark.parametrize("source", [":TEXT", ".relative:TEXT"])
-def test_a_module_without_a_name_is_an_error(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A message, not a traceback."""
+def test_what_is_no_text_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message, not a traceback, that says what can be named instead; also where no file has such a name."""
     monkeypatch.setattr(sys, "path", list(sys.path))
-    result = lint(source)
-
-    assert result.output.startswith("Error: ")
-
-
-def test_a_file_that_is_no_text_is_an_error(tmp_path: Path) -> None:
-    """A message, not a traceback."""
     path = tmp_path / "image.png"
     path.write_bytes(b"\x89PNG")
-
-    assert lint(str(path)).output.startswith("Error: ")
-
-
-def test_a_file_that_there_is_not_is_an_error(tmp_path: Path) -> None:
-    """It says what can be named instead; a directory is no file either."""
-    missing, directory = lint(str(tmp_path / "gone.txt")), lint(str(tmp_path))
-
-    assert (
-        2,
-        f"Error: the file {tmp_path / 'gone.txt'} does not exist; name a file, or MODULE:ATTRIBUTE\n",
-    ) == (
-        missing.exit_code,
-        missing.output,
-    )
-    assert (2, f"Error: the file {tmp_path} does not exist; name a file, or MODULE:ATTRIBUTE\n") == (
-        directory.exit_code,
-        directory.output,
-    )
-
-
-@pytest.mark.parametrize("text", ["You are a cook. " * 40 + "{dish}", "cook\n{dish}"], ids=["long", "short"])
-def test_the_text_of_a_template_is_no_file(text: str) -> None:
-    """A message, also where no file can have such a name."""
-    result = lint(text)
-
-    assert 2 == result.exit_code
-    assert result.output.startswith(f"Error: the file {text[:200]}")
-    assert result.output.endswith("does not exist; name a file, or MODULE:ATTRIBUTE\n")
+    gone = tmp_path / "gone.txt"
+    for source in (":TEXT", ".relative:TEXT", str(path)):
+        assert lint(source).output.startswith("Error: ")
+    for text in (str(gone), str(tmp_path), "You are a cook. " * 40 + "{dish}", "cook\n{dish}"):
+        result = lint(text)
+        assert_refused(result, f"the file {text[:200]}")
+        assert result.output.endswith(" does not exist; name a file, or MODULE:ATTRIBUTE\n")
 
 
 @pytest.mark.parametrize("session", ["", "s1", "ann/s1", "shop/ann/s/1"])
 def test_a_session_that_is_not_named_by_three_parts_is_an_error(file: Path, session: str) -> None:
     """It says how it is written, before anything is connected to."""
-    result = lint(str(file), "--session", session)
-
-    assert (2, f"Error: --session {session} must be APP/USER/ID; write a / in an id as %2F\n") == (
-        result.exit_code,
-        result.output,
-    )
+    says = f"--session {session} must be APP/USER/ID; write a / in an id as %2F\n"
+    assert_refused(lint(str(file), "--session", session), says)
 
 
 @pytest.mark.parametrize("arguments", [[], ["a", "b"], ["--no-such-option", "a"]])

@@ -102,67 +102,65 @@ def test_the_edge_case_matrix_that_fails(
 
 @pytest.mark.parametrize(
     ("template", "expected"),
-    [("{{{a}}}", "{{a}}"), ("{{a}", "{X"), ("{a}}", "X}"), ("{ {a} }", "{ X }"), ("{{{a}", "{{X")],
+    [
+        *(("{{{a}}}", "{{a}}"), ("{{a}", "{X"), ("{a}}", "X}"), ("{ {a} }", "{ X }"), ("{{{a}", "{{X")),
+        *(
+            (stays, stays)
+            for stays in (
+                "{}",
+                "{ a }",
+                "{a b}",
+                "{a-b}",
+                "{a.b}",
+                "{user:a}",
+                "{a?}",
+                "{größe}",
+                '{"a": 1}',
+                "{a",
+            )
+        ),
+    ],
 )
-def test_odd_numbers_of_braces_are_read_from_the_left(template: str, expected: str) -> None:
-    """Two pairs around a name escape it, and further braces are text."""
-    assert expected == resolve_template(template, {"a": "X"})
-
-
-@pytest.mark.parametrize(
-    "template", ["{}", "{ a }", "{a b}", "{a-b}", "{a.b}", "{user:a}", "{a?}", "{größe}", '{"a": 1}', "{a"]
-)
-def test_what_is_no_variable_stays(template: str) -> None:
-    """A variable is one or more of ``A-Z a-z 0-9 _``, without blanks."""
-    assert template == resolve_template(template, {"a": "X", "b": "Y"})
+def test_odd_braces_are_read_from_the_left_and_what_is_no_variable_stays(
+    template: str, expected: str
+) -> None:
+    """Two pairs around a name escape it. A variable is one or more of ``A-Z a-z 0-9 _``, without blanks."""
+    assert expected == resolve_template(template, {"a": "X", "b": "Y"})
 
 
 def test_the_error_says_what_is_missing_and_shows_the_template() -> None:
-    """The words of the specification; it is an error of this library, and a ``ValueError``."""
-    with pytest.raises(PromptTemplateError) as raised:
-        resolve_template("{a} and {b}", {})
+    """The words of the specification, and a hundred characters; it carries all, and is a ``ValueError``."""
+    for template, shown in (
+        (
+            "{a} and {b}",
+            "Missing template variables: [a, b]. Provide them in inputs. Template: '{a} and {b}'",
+        ),
+        ("{a}" + "x" * 97, "{a}" + "x" * 97 + "'"),
+        ("{a}" + "x" * 98, "{a}" + "x" * 97 + "...'"),
+        ("x" * 5_000 + "{a}", "'" + "x" * 100 + "...'"),
+    ):
+        with pytest.raises(PromptTemplateError) as raised:
+            resolve_template(template, {})
 
-    assert ("Missing template variables: [a, b]. Provide them in inputs. Template: '{a} and {b}'") == str(
-        raised.value
-    )
+        assert str(raised.value).endswith(shown)
+        assert template == raised.value.template
     assert isinstance(raised.value, StoreError)
     assert isinstance(raised.value, ValueError)
 
 
-@pytest.mark.parametrize(
-    ("template", "shown"),
-    [
-        ("{a}" + "x" * 97, "{a}" + "x" * 97),
-        ("{a}" + "x" * 98, "{a}" + "x" * 97 + "..."),
-        ("x" * 5_000 + "{a}", "x" * 100 + "..."),
-    ],
-)
-def test_the_error_shows_a_hundred_characters_and_carries_all(template: str, shown: str) -> None:
-    """A message stays short; the attribute has the whole template."""
-    with pytest.raises(PromptTemplateError) as raised:
-        resolve_template(template, {})
-
-    assert str(raised.value).endswith(f"Template: '{shown}'")
-    assert template == raised.value.template
-
-
 def test_resolving_is_logged_at_debug(caplog: pytest.LogCaptureFixture) -> None:
-    """The two lines of the specification: sizes and counts, and never what is in the texts."""
+    """The two lines of the specification: sizes and counts, and never texts; a failure is only begun."""
     with caplog.at_level(logging.DEBUG, logger=LOGGER):
         resolve_template("{a} and {a}, {{c}}", {"a": "secret", "b": "Y"})
+        with pytest.raises(PromptTemplateError):
+            resolve_template("{a}", None)
 
     assert [
-        (LOGGER, logging.DEBUG, "Resolving template (18 chars) with 2 variables"),
-        (LOGGER, logging.DEBUG, "Resolved 1 variables in template"),
-    ] == caplog.record_tuples
-
-
-def test_a_failed_resolving_is_not_logged_as_done(caplog: pytest.LogCaptureFixture) -> None:
-    """Only that it was begun; inputs that are none count as no variables."""
-    with caplog.at_level(logging.DEBUG, logger=LOGGER), pytest.raises(PromptTemplateError):
-        resolve_template("{a}", None)
-
-    assert ["Resolving template (3 chars) with 0 variables"] == caplog.messages
+        "Resolving template (18 chars) with 2 variables",
+        "Resolved 1 variables in template",
+        "Resolving template (3 chars) with 0 variables",
+    ] == caplog.messages
+    assert {(LOGGER, logging.DEBUG)} == {each[:2] for each in caplog.record_tuples}
 
 
 def seeds_algorithm(template: str, inputs: Mapping[str, str]) -> str | tuple[str, ...]:
@@ -214,48 +212,27 @@ TASKS = (
 
 
 def test_tasks_are_resolved_in_order() -> None:
-    """Description and expected output are; the rest is taken along as it is."""
-    first, second = resolve_tasks(TASKS, {"topic": "AI", "period": "May"})
-
-    assert (
-        PromptTask(
-            description="Research AI",
-            expected_output="A report on AI of May",
-            name="{topic}",
-            agent="researcher",
-            metadata={"note": "{topic}"},
-        )
-        == first
-    )
-    assert TASKS[1] == second
-
-
-def test_resolving_leaves_the_original_tasks() -> None:
-    """They serve again with other inputs."""
+    """Description and expected output; the rest is taken along. The tasks serve again with other inputs."""
     before = [dataclasses.asdict(dataclasses.replace(task, metadata={})) for task in TASKS]
-    once = resolve_tasks(TASKS, {"topic": "AI", "period": "May"})
-    again = resolve_tasks(iter(TASKS), {"topic": "tea", "period": "June"})
+    first, second = resolve_tasks(TASKS, {"topic": "AI", "period": "May"})
+    again, _ = resolve_tasks(iter(TASKS), {"topic": "tea", "period": "June"})
 
+    resolved = {"description": "Research AI", "expected_output": "A report on AI of May"}
+    assert dataclasses.replace(TASKS[0], **resolved) == first
+    assert (TASKS[1], "Research tea") == (second, again.description)
     assert before == [dataclasses.asdict(dataclasses.replace(task, metadata={})) for task in TASKS]
-    assert ["Research AI", "Research tea"] == [once[0].description, again[0].description]
-
-
-def test_a_task_cannot_be_changed() -> None:
-    """It is frozen."""
-    task = PromptTask(description="Research {topic}")
-
     with pytest.raises(dataclasses.FrozenInstanceError):
-        task.description = "other"  # type: ignore[misc]
-
-    assert "Research {topic}" == task.description
+        TASKS[0].description = "other"  # type: ignore[misc]
 
 
-def test_one_task_without_input_fails_all() -> None:
-    """All are resolved before any is run."""
-    with pytest.raises(PromptTemplateError) as raised:
+def test_one_task_or_agent_without_input_fails_all() -> None:
+    """All are resolved before any is run, wherever in a tree it is missing."""
+    with pytest.raises(PromptTemplateError) as of_tasks:
         resolve_tasks([TASKS[1], TASKS[0]], {"topic": "AI"})
+    with pytest.raises(PromptTemplateError) as of_tree:
+        resolve_agent(tree(), {"topic": "tea"})
 
-    assert ("period",) == raised.value.missing_variables
+    assert [("period",), ("team",)] == [each.value.missing_variables for each in (of_tasks, of_tree)]
 
 
 def no_text(context: ReadonlyContext) -> str:
@@ -304,8 +281,14 @@ def parents(agent: Any) -> list[tuple[str, bool]]:
 
 
 def test_a_tree_of_agents_is_resolved_down_to_its_leaves() -> None:
-    """Descriptions and instructions; what the session's state will fill is left for it."""
-    resolved = resolve_agent(tree(), {"topic": "tea", "team": "us"})
+    """Descriptions and instructions; what the session's state will fill is left for it.
+
+    The original tree stays as it is, with who is below whom. Agents stay of their kinds, and keep what else
+    they have.
+    """
+    original = tree()
+    below = list(original.sub_agents)
+    resolved = resolve_agent(original, {"topic": "tea", "team": "us"})
 
     assert [
         ("root", "Works on tea", None),
@@ -313,28 +296,11 @@ def test_a_tree_of_agents_is_resolved_down_to_its_leaves() -> None:
         ("writer", "Writes on tea", "Write on tea."),
         ("provider", "", no_text),
     ] == texts(resolved)
-
-
-def test_resolving_leaves_the_original_tree() -> None:
-    """Its texts, its agents and who is below whom."""
-    original = tree()
-    below = list(original.sub_agents)
-    resolved = resolve_agent(original, {"topic": "tea", "team": "us"})
-
     assert texts(tree()) == texts(original)
     assert all(was is now for was, now in zip(below, original.sub_agents, strict=True))
-    assert [("lead", True), ("writer", True), ("provider", True)] == parents(original)
-    assert [("lead", True), ("writer", True), ("provider", True)] == parents(resolved)
-
-
-def test_a_resolved_tree_is_of_the_same_kinds() -> None:
-    """An agent of one's own kind stays one, and keeps what else it has."""
-    resolved = resolve_agent(tree(), {"topic": "tea", "team": "us"})
-
-    assert [Team, LlmAgent, LlmAgent] == [
-        type(resolved),
-        *(type(below) for below in resolved.sub_agents),
-    ]
+    for each in (original, resolved):
+        assert [("lead", True), ("writer", True), ("provider", True)] == parents(each)
+    assert [Team, LlmAgent, LlmAgent] == [type(each) for each in (resolved, *resolved.sub_agents)]
     assert 3 == resolved.size
 
 
@@ -344,14 +310,6 @@ def test_an_agent_below_others_is_resolved_alone() -> None:
     resolved = resolve_agent(root.sub_agents[0], {"topic": "tea", "team": "us"})
 
     assert (None, root) == (resolved.parent_agent, root.sub_agents[0].parent_agent)
-
-
-def test_a_tree_that_lacks_an_input_is_an_error() -> None:
-    """Wherever in the tree it is missing."""
-    with pytest.raises(PromptTemplateError) as raised:
-        resolve_agent(tree(), {"topic": "tea"})
-
-    assert ("team",) == raised.value.missing_variables
 
 
 @pytest.mark.parametrize(

@@ -38,17 +38,19 @@ def session(**state: Any) -> Session:
     )
 
 
+async def save(service: InMemoryArtifactService, name: str, part: types.Part | str) -> None:
+    """Save an artifact of the session, or a version of it."""
+    artifact = types.Part(text=part) if isinstance(part, str) else part
+    await service.save_artifact(
+        app_name="shop", user_id="ann", session_id="s1", filename=name, artifact=artifact
+    )
+
+
 async def artifacts(**parts: types.Part | str) -> InMemoryArtifactService:
     """Return a service with artifacts of the session; ``notes_txt`` is ``notes.txt``."""
     service = InMemoryArtifactService()
     for name, part in parts.items():
-        await service.save_artifact(
-            app_name="shop",
-            user_id="ann",
-            session_id="s1",
-            filename=name.replace("_", "."),
-            artifact=types.Part(text=part) if isinstance(part, str) else part,
-        )
+        await save(service, name.replace("_", "."), part)
     return service
 
 
@@ -69,16 +71,12 @@ def blob(data: bytes, mime_type: str | None) -> types.Part:
 
 
 async def test_a_value_that_holds_a_placeholder_is_not_filled_again() -> None:
-    """State that users write cannot reach other state."""
+    """State that users write cannot reach other state; without placeholders the very object comes back."""
     state = session(a="{b} {artifact.x}", b="secret")
 
     assert "{b} {artifact.x} secret" == await inject_session_state("{a} {b}", state)
-
-
-@pytest.mark.parametrize("template", ["", "no placeholders", "a } b", "{not one}"])
-async def test_a_template_without_placeholders_is_the_same_string(template: str) -> None:
-    """The very object, not a copy."""
-    assert template is await inject_session_state(template, session())
+    for template in ("", "no placeholders", "a } b", "{not one}"):
+        assert template is await inject_session_state(template, session())
 
 
 @pytest.mark.parametrize(
@@ -120,40 +118,34 @@ async def test_the_first_missing_name_is_an_error_with_its_place_and_neighbours(
     assert isinstance(raised.value, StoreError)
 
 
-async def test_no_template_is_a_clear_error() -> None:
+async def test_what_is_no_template_no_settings_or_no_context_is_a_clear_error() -> None:
     """It says what it must be, for each function that takes one."""
-    with pytest.raises(InvalidInputError, match="template must be a text, not NoneType"):
-        await inject_session_state(None, session())  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="template must be a text, not NoneType"):
-        session_instruction(None)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="template must be a text, not int"):
-        resolve_template(5, {})  # type: ignore[call-overload]
-    with pytest.raises(InvalidInputError, match="template must be a text, not int"):
-        lint_template(5)  # type: ignore[arg-type]
-
-
-async def test_no_settings_are_a_clear_error() -> None:
-    """Of both functions, at once."""
+    for call, wrong in (
+        (partial(inject_session_state, context=session()), None),
+        (session_instruction, None),
+        (partial(resolve_template, inputs={}), 5),
+        (lint_template, 5),
+    ):
+        with pytest.raises(InvalidInputError, match=f"template must be a text, not {type(wrong).__name__}"):
+            await call(wrong)  # type: ignore[operator]
     for call in (session_instruction, partial(inject_session_state, context=session())):
         with pytest.raises(InvalidInputError, match="settings must be a TemplateSettings, not NoneType"):
             await call("{a}", settings=None)  # type: ignore[misc,arg-type]
-
-
-@pytest.mark.parametrize("context", [None, {"key": 1}])
-async def test_no_context_is_a_clear_error(context: object) -> None:
-    """Such as what ``get_session`` returns for a session that does not exist."""
-    with pytest.raises(InvalidInputError, match="context must be ADK's context or a session"):
-        await inject_session_state("{key}", context)  # type: ignore[arg-type]
+    for context in (None, {"key": 1}):  # such as what get_session returns for a session that does not exist
+        with pytest.raises(InvalidInputError, match="context must be ADK's context or a session"):
+            await inject_session_state("{key}", context)  # type: ignore[arg-type]
 
 
 async def test_an_artifact_without_a_service_is_a_clear_error() -> None:
-    """An optional one too: whether it is missing is unknown."""
+    """An optional one too: whether it is missing is unknown. What is never filled is never looked for."""
     with pytest.raises(InvalidInputError, match="Artifact service is not initialized"):
         await inject_session_state("{artifact.a?}", session())
+    literal = TemplateSettings(double_braces="literal")
+    assert "{{artifact.a}}" == await inject_session_state("{{artifact.a}}", session(), settings=literal)
 
 
 async def test_every_kind_of_context_gives_the_same() -> None:
-    """ADK's read-only one, that of the run, and a stored session with a service beside it."""
+    """ADK's read-only one, that of the run, and a stored session; a service that is given goes first."""
     service = await artifacts(a_txt="A")
     stored = session(key="K")
     running = invocation(stored, service)
@@ -164,15 +156,8 @@ async def test_every_kind_of_context_gives_the_same() -> None:
         await inject_session_state(template, running),
         await inject_session_state(template, stored, artifact_service=service),
     ]
-
-
-async def test_a_given_artifact_service_comes_before_that_of_the_context() -> None:
-    """Which is the default only."""
-    running = invocation(session(), await artifacts(a="theirs"))
-
-    assert "given" == await inject_session_state(
-        "{artifact.a}", running, artifact_service=await artifacts(a="given")
-    )
+    given = await artifacts(a_txt="given")
+    assert "K given" == await inject_session_state(template, running, artifact_service=given)
 
 
 class Gathering(InMemoryArtifactService):
@@ -210,16 +195,11 @@ class Gathering(InMemoryArtifactService):
 
 
 async def test_artifacts_are_loaded_side_by_side_each_once() -> None:
-    """Three of them, one of which is used three times."""
+    """Three of them, one of which is used three times; of each the latest version."""
     service = Gathering(3)
     for name in ("a", "b", "user:c"):
-        await service.save_artifact(
-            app_name="shop",
-            user_id="ann",
-            session_id="s1",
-            filename=name,
-            artifact=types.Part(text=name[-1:]),
-        )
+        await save(service, name, "old")
+        await save(service, name, name[-1:])
 
     assert "abaca" == await inject_session_state(
         "{artifact.a}{artifact.b}{{artifact.a?}}{artifact.user:c}{artifact.a}",
@@ -229,50 +209,29 @@ async def test_artifacts_are_loaded_side_by_side_each_once() -> None:
     assert {"a": 1, "b": 1, "user:c": 1} == service.loads
 
 
-async def test_the_latest_version_of_an_artifact_is_shown() -> None:
-    """Not the first."""
-    service = await artifacts(a="old")
-    await service.save_artifact(
-        app_name="shop", user_id="ann", session_id="s1", filename="a", artifact=types.Part(text="new")
-    )
-
-    assert "new" == await inject_session_state("{artifact.a}", session(), artifact_service=service)
+LINK = types.Part(file_data=types.FileData(file_uri="gs://bucket/a.pdf", mime_type="application/pdf"))
 
 
 @pytest.mark.parametrize(
-    ("mime_type", "shown"),
+    ("name", "part", "shown"),
     [
-        ("image/png", "[artifact a: image/png, 4 bytes]"),
-        ("application/pdf", "[artifact a: application/pdf, 4 bytes]"),
-        ("Application/Zip; x=y", "[artifact a: application/zip, 4 bytes]"),
-        (None, "[artifact a: application/octet-stream, 4 bytes]"),
+        ("a", blob(b"\x89PNG", "image/png"), "[artifact a: image/png, 4 bytes]"),
+        ("a", blob(b"\x89PNG", "application/pdf"), "[artifact a: application/pdf, 4 bytes]"),
+        ("a", blob(b"\x89PNG", "Application/Zip; x=y"), "[artifact a: application/zip, 4 bytes]"),
+        ("a", blob(b"\x89PNG", None), "[artifact a: application/octet-stream, 4 bytes]"),
+        ("a.pdf", LINK, "[artifact a.pdf: application/pdf at gs://bucket/a.pdf]"),
+        *(
+            (f"a.{text}", blob(b"text", "application/octet-stream"), "text")
+            for text in ("txt", "csv", "json", "xml")
+        ),
     ],
 )
-async def test_a_binary_artifact_is_shown_as_a_short_note(mime_type: str | None, shown: str) -> None:
-    """What it is and how large, never its bytes."""
-    service = await artifacts(a=blob(b"\x89PNG", mime_type))
+async def test_a_binary_artifact_is_shown_as_a_short_note(name: str, part: types.Part, shown: str) -> None:
+    """What it is and how large, or where, never its bytes; text of no stated type is known by its name."""
+    service = InMemoryArtifactService()
+    await save(service, name, part)
 
-    assert shown == await inject_session_state("{artifact.a}", session(), artifact_service=service)
-
-
-async def test_an_artifact_that_is_a_link_is_shown_as_where_it_is() -> None:
-    """It has no bytes here."""
-    link = types.Part(file_data=types.FileData(file_uri="gs://bucket/a.pdf", mime_type="application/pdf"))
-    service = await artifacts(a_pdf=link)
-
-    assert "[artifact a.pdf: application/pdf at gs://bucket/a.pdf]" == await inject_session_state(
-        "{artifact.a.pdf}", session(), artifact_service=service
-    )
-
-
-@pytest.mark.parametrize("filename", ["a_txt", "a_csv", "a_json", "a_xml"])
-async def test_text_of_no_stated_type_is_known_by_its_filename(filename: str) -> None:
-    """As in ADK 2.13, which shows ``application/octet-stream`` named ``a.txt`` as text."""
-    service = await artifacts(**{filename: blob(b"text", "application/octet-stream")})
-
-    assert "text" == await inject_session_state(
-        f"{{artifact.{filename.replace('_', '.')}}}", session(), artifact_service=service
-    )
+    assert shown == await inject_session_state(f"{{artifact.{name}}}", session(), artifact_service=service)
 
 
 @pytest.mark.parametrize(
@@ -290,13 +249,6 @@ async def test_several_braces_mean_what_the_settings_say(settings: TemplateSetti
     """By default the same as one pair where the key exists, and themselves where it does not."""
     assert expected == await inject_session_state(
         "{key} {{key}} {{gone}} {{{gone}}} {{gone?}}", session(key="K"), settings=settings
-    )
-
-
-async def test_literal_braces_need_no_artifact_service() -> None:
-    """What is never filled is never looked for."""
-    assert "{{artifact.a}}" == await inject_session_state(
-        "{{artifact.a}}", session(), settings=TemplateSettings(double_braces="literal")
     )
 
 
@@ -354,18 +306,13 @@ async def test_paths_and_defaults_are_read_where_the_settings_say_so(template: s
 
 
 async def test_a_path_that_leads_nowhere_is_an_error_that_names_all_of_it() -> None:
-    """And the nearest key there is."""
+    """And the nearest key there is; an index of any length is no reason for another kind of error."""
     with pytest.raises(
         TemplateKeyError, match=r"`order\.items\.9\.name`, at line 1, column 1 .* there are order"
     ):
         await inject_session_state("{order.items.9.name}", session(order=ORDER), settings=EXTENDED)
-
-
-async def test_an_index_of_any_length_leads_nowhere() -> None:
-    """There is no such item, which is no reason for another kind of error."""
-    assert "" == await inject_session_state(
-        "{order.items." + "9" * 5_000 + "?}", session(order=ORDER), settings=EXTENDED
-    )
+    long = f"{{order.items.{'9' * 5_000}?}}"
+    assert "" == await inject_session_state(long, session(order=ORDER), settings=EXTENDED)
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(None, "abcdef"), (7, "abcdef"), (6, "abcdef"), (3, "abc…")])
@@ -379,15 +326,20 @@ async def test_a_long_value_is_cut(limit: int | None, expected: str) -> None:
     )
 
 
-@pytest.mark.parametrize("template", ["{key}", "{{key}}", "{app:key}", "{user:key}", "{artifact.a.txt}"])
+@pytest.mark.parametrize(
+    "template",
+    ["{key}", "{{key}}", "{app:key}", "{user:key}", "{artifact.a.txt}", "{artifact.a[1].txt}"],
+)
 async def test_only_allowed_keys_are_filled(template: str) -> None:
-    """By their whole names, or by their start and a ``*``."""
-    allowing = TemplateSettings(allowed_keys=["key", "app:*", "user:key", "artifact.a.*"])
+    """By their whole names as they are written, or by their start and a ``*``."""
+    allowing = TemplateSettings(
+        allowed_keys=["key", "app:*", "user:key", "artifact.a.*", "artifact.a[1].txt"]
+    )
 
     assert "V" == await inject_session_state(
         template,
         session(key="V", app__key="V", user__key="V"),
-        artifact_service=await artifacts(a_txt="V"),
+        artifact_service=await artifacts(**{"a_txt": "V", "a[1].txt": "V"}),
         settings=allowing,
     )
 
@@ -413,29 +365,14 @@ async def test_a_key_that_is_not_allowed_is_an_error(template: str) -> None:
 async def test_an_artifact_that_is_not_allowed_is_not_loaded() -> None:
     """Nor is any other: the error comes first."""
     service = Gathering(1)
-    await service.save_artifact(
-        app_name="shop", user_id="ann", session_id="s1", filename="a", artifact=types.Part(text="A")
-    )
+    await save(service, "a", "A")
+    allowing = TemplateSettings(allowed_keys=["artifact.a"])
 
     with pytest.raises(TemplateKeyError, match=r"`artifact\.b`"):
         await inject_session_state(
-            "{artifact.a}{artifact.b}",
-            session(),
-            artifact_service=service,
-            settings=TemplateSettings(allowed_keys=["artifact.a"]),
+            "{artifact.a}{artifact.b}", session(), artifact_service=service, settings=allowing
         )
-
     assert {} == service.loads
-
-
-async def test_an_artifact_with_brackets_in_its_name_can_be_allowed() -> None:
-    """Its name is allowed as it is written."""
-    assert "A" == await inject_session_state(
-        "{artifact.a[1].txt}",
-        session(),
-        artifact_service=await artifacts(**{"a[1].txt": "A"}),
-        settings=TemplateSettings(allowed_keys=["artifact.a[1].txt"]),
-    )
 
 
 @pytest.mark.parametrize(
