@@ -61,17 +61,6 @@ def test_a_change_that_cannot_travel_is_an_error(kind: str, statement: str, kind
     assert answer["state_delta"] == UNCHANGED
 
 
-def test_an_instruction_that_was_set_to_a_text_is_a_content() -> None:
-    """As where one is read."""
-    answer = of_callbacks(
-        "before_model",
-        callback("before_model", "llm_request.config.system_instruction = 'Be.'"),
-        llm_request=LLM_REQUEST,
-    )
-
-    assert answer["llm_request"]["config"] == {"systemInstruction": {"parts": [{"text": "Be."}]}}
-
-
 def test_callbacks_share_variables_and_nothing_else() -> None:
     """Each is a module of its own; variables go from one to the next."""
     answer = of_callbacks(
@@ -102,33 +91,34 @@ def test_the_global_context_is_the_callbacks_own() -> None:
 
 
 def test_changes_before_an_override_count_too() -> None:
-    """Both are reported."""
+    """Both are reported. An instruction that was set to a text is a content, as where one is read."""
     changes = callback("after_model", "llm_response.partial = True", f"return {RESPONSE}")
-    answer = of_callbacks("after_model", changes, **GIVEN["after_model"])
+    after = of_callbacks("after_model", changes, **GIVEN["after_model"])
+    instructs = callback("before_model", "llm_request.config.system_instruction = 'Be.'")
+    before = of_callbacks("before_model", instructs, llm_request=LLM_REQUEST)
 
-    assert answer["llm_response"]["partial"] is True
-    assert answer["result"]["content"]["parts"] == [{"text": "instead"}]
+    assert after["llm_response"]["partial"] is True
+    assert after["result"]["content"]["parts"] == [{"text": "instead"}]
+    assert before["llm_request"]["config"] == {"systemInstruction": {"parts": [{"text": "Be."}]}}
 
 
 def test_a_callback_has_the_name_of_its_kind() -> None:
-    """Helpers may have any; without it, or as an ``async def``, it is an error."""
-    wrong = of_callbacks("before_agent", "def greet(callback_context):\n    return None")
+    """Helpers may have any; without it, or as an ``async def``, or with other parameters, it is an error."""
     right = of_callbacks(
         "before_agent", "def greet():\n    print('hi')\n\n" + callback("before_agent", "greet()")
     )
+    errors = [
+        of_callbacks("before_agent", code)["error"]
+        for code in (
+            "def greet(callback_context):\n    return None",
+            "async " + callback("before_agent", "set_variable('a', 1)"),
+            "def before_agent_callback(ctx):\n    return None",
+        )
+    ]
 
-    refused = of_callbacks("before_agent", "async " + callback("before_agent", "set_variable('a', 1)"))
-
-    assert [wrong["error"]["type"], refused["error"]["type"]] == ["EntryPointError"] * 2
     assert right["stdout"] == "hi\n"
-
-
-def test_a_callback_is_called_by_the_names_of_its_parameters() -> None:
-    """Others are an error, as on the platform."""
-    error = of_callbacks("before_agent", "def before_agent_callback(ctx):\n    return None")["error"]
-
-    assert error["type"] == "TypeError"
-    assert "callback_context" in error["message"]
+    assert [each["type"] for each in errors] == ["EntryPointError", "EntryPointError", "TypeError"]
+    assert "callback_context" in errors[2]["message"]
 
 
 def test_callbacks_call_tools() -> None:
@@ -145,16 +135,15 @@ def test_callbacks_call_tools() -> None:
     assert 'File "before_agent_2.py", line 2' in unknown["error"]["traceback"]
 
 
-READS = """def after_tool_callback(tool, input, callback_context, tool_response):
-    found = tool_response.get("status")
-    tool_response["seen"] = True
-    return None if found is None else {"found": found}
-"""
-
-
 def test_a_callback_that_reads_a_raw_response_gets_its_result() -> None:
     """What it changes in place is beside that."""
-    answer = of_callbacks("after_tool", READS, **TOOL, tool_response={"result": {"status": "open"}})
+    statements = (
+        "found = tool_response.get('status')",
+        "tool_response['seen'] = True",
+        "return None if found is None else {'found': found}",
+    )
+    given = {**TOOL, "tool_response": {"result": {"status": "open"}}}
+    answer = of_callbacks("after_tool", callback("after_tool", *statements), **given)
 
     assert answer["result"] is None
     assert answer["tool_response"] == {"result": {"status": "open"}, "seen": True}

@@ -8,28 +8,19 @@ from tests.ces.guest.runs import Host, Reply, as_tool, of_tool, replied, result_
 
 
 def test_a_tool_is_called_with_one_dict() -> None:
-    """The call names it and carries the variables; the answer has the body."""
+    """The call names it and carries the variables; keywords, which one template has, are warned of."""
     host = Host()
-    found = result_of(
-        "set_variable('b', 2)\nreturn tools.look_up({'id': 7}).json()['result']",
-        host=host,
-        tools=["look_up"],
-        state={"a": 1},
+    source = as_tool(
+        "set_variable('b', 2)\ntools.look_up(id=8)\nreturn tools.look_up({'id': 7}).json()['result']"
     )
+    answer = of_tool(source, host=host, tools=["look_up"], state={"a": 1})
 
-    assert found == {"id": 7}
+    assert answer["result"] == {"id": 7}
     assert host.calls == [
-        {"call": "tool", "id": 1, "tool": "look_up", "args": {"id": 7}, "state": {"a": 1, "b": 2}}
+        {"call": "tool", "id": number, "tool": "look_up", "args": {"id": given}, "state": {"a": 1, "b": 2}}
+        for number, given in ((1, 8), (2, 7))
     ]
-
-
-def test_keywords_are_taken_with_a_warning() -> None:
-    """One template uses them, the documentation does not."""
-    source = "def tool():\n    tools.look_up(id=8)\n    return tools.look_up(id=7).json()['result']"
-    lenient = of_tool(source, tools=["look_up"])
-
-    assert lenient["result"] == {"id": 7}
-    assert lenient["warnings"] == [
+    assert answer["warnings"] == [
         "tools.look_up(...) was called with keywords: the platform documents one dict"
     ]
 
@@ -53,9 +44,10 @@ def test_an_unknown_tool_is_an_error_before_the_code_runs(expression: str) -> No
     assert 'File "tool.py", line 5' in answer["error"]["traceback"]
 
 
-def test_a_test_may_put_its_own_tools_in_place() -> None:
-    """What the code binds itself is not looked up."""
-    source = """
+def test_python_may_look_at_tools() -> None:
+    """What it asks for by itself is no tool, and what the code binds itself is not looked up."""
+    source = "return [hasattr(tools, '__wrapped__'), dir(tools), callable(tools), tools.__class__.__name__]"
+    stands_in = """
         from unittest.mock import MagicMock
         tools = MagicMock()
         tools.anything.return_value = 3
@@ -63,15 +55,9 @@ def test_a_test_may_put_its_own_tools_in_place() -> None:
             return tools.anything({})
         """
 
-    assert of_tool(source)["result"] == 3
-
-
-def test_python_may_look_at_tools() -> None:
-    """What it asks for by itself is no tool."""
-    source = "return [hasattr(tools, '__wrapped__'), dir(tools), callable(tools), tools.__class__.__name__]"
-
     assert result_of(source, tools=["b", "a"]) == [False, ["a", "b"], False, "Tools"]
     assert result_of("return hasattr(async_tools, '_x'), dir(async_tools)", tools=["a"]) == [False, ["a"]]
+    assert of_tool(stands_in)["result"] == 3
 
 
 def test_a_called_tool_removes_variables_that_may_be_gone() -> None:
@@ -137,23 +123,16 @@ def test_threads_of_the_code_ask_one_after_the_other() -> None:
 def test_a_refusal_of_the_host_ends_the_run(call: str) -> None:
     """Under the name that the host gave it, whatever the code catches; nothing more is asked."""
     asked: list[dict[str, Any]] = []
+    refused = {"type": "TooManyCallsError", "message": "100 calls are allowed"}
 
     def refuse(question: dict[str, Any]) -> Reply:
         asked.append(question)
-        return {"error": {"type": "TooManyCallsError", "message": "100 calls are allowed"}}
+        return {"error": refused}
 
-    source = f"""
-        def tool():
-            for _ in range(3):
-                try:
-                    {call}
-                except BaseException:
-                    pass
-        """
-    answer = of_tool(source, host=refuse, tools=["look_up"])
+    body = f"for _ in range(3):\n    try:\n        {call}\n    except BaseException:\n        pass"
+    error = of_tool(as_tool(body), host=refuse, tools=["look_up"])["error"]
 
-    assert answer["error"]["type"] == "TooManyCallsError"
-    assert answer["error"]["message"] == "100 calls are allowed"
+    assert {name: error[name] for name in refused} == refused
     assert len(asked) == 1
 
 

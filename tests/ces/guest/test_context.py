@@ -51,34 +51,25 @@ def test_the_last_input_and_output_are_whole_blocks_in_order(
 
 
 def test_the_user_is_no_agent() -> None:
-    """Whatever is asked for by name; and an error code that is empty is none."""
+    """Whatever is asked for by name; an error code that is empty is none; times are whole seconds, passed."""
     found = result_of(
         """
         user, agent, silent, failed = context.events
         asked = user.is_agent("user"), agent.is_agent("user"), agent.is_agent(""), agent.is_agent("root")
-        return [asked, silent.parts(), user.has_error(), failed.has_error()]
+        times = [event.timestamp for event in context.events]
+        return [asked, silent.parts(), user.has_error(), failed.has_error(), times]
         """,
         context={
             "events": [
                 said("user", errorCode=""),
-                said("root"),
-                said("user", content={"role": "user"}),
+                said("root", timestamp=-1.5),
+                said("user", content={"role": "user"}, timestamp=7),
                 said("user", errorCode="E"),
             ]
         },
     )
 
-    assert found == [[False, False, False, True], [], False, True]
-
-
-def test_a_time_is_whole_seconds() -> None:
-    """Those that have passed."""
-    times = result_of(
-        "return [event.timestamp for event in context.events]",
-        context={"events": [said("user", timestamp=given) for given in (1.75, -1.5, 7)]},
-    )
-
-    assert times == [1, -2, 7]
+    assert found == [[False, False, False, True], [], False, True, [1, -2, 7, 1]]
 
 
 def test_state_and_variables_are_the_same_plain_dict() -> None:
@@ -145,23 +136,16 @@ def test_changed_actions_are_reported() -> None:
 
 
 def test_a_variable_over_the_platforms_limit_is_an_error() -> None:
-    """Of its JSON in UTF-8; the setting raises it, or lifts it."""
-    source = "def tool():\n    set_variable('big', 'é' * 131_071)"
-    too_large = of_tool(source.replace("131_071", "131_072"))
-
-    assert of_tool(source.replace("131_071", "131_070"))["error"] is None
-    assert too_large["error"]["type"] == "VariableTooLargeError"
-    assert "the platform ends such a turn with FAILED_PRECONDITION" in too_large["error"]["message"]
-    assert "262,146 bytes" in too_large["error"]["message"]
-    assert (
-        of_tool(source.replace("131_071", "131_072"), settings={"max_variable_bytes": None})["error"] is None
-    )
-
-
-def test_a_variable_that_was_too_large_before_is_reported() -> None:
-    """The platform ends such a turn; what is small, or removed, is not reported."""
+    """Of its JSON in UTF-8; the setting lifts it. One that was there before, and stays, is reported."""
+    source = "def tool():\n    set_variable('big', 'é' * {})"
+    error = of_tool(source.format(131_072))["error"]
     state = {"large": "x" * 262_143, "small": "x" * 262_142}
-    answer = of_tool("def tool():\n    return 1\n", context={"state": state})
+    before = of_tool("def tool():\n    return 1\n", context={"state": state})
 
-    assert answer["error"] is None
-    assert [text.split()[1] for text in answer["warnings"]] == ["'large'"]
+    assert of_tool(source.format(131_070))["error"] is None
+    assert error["type"] == "VariableTooLargeError"
+    assert "the platform ends such a turn with FAILED_PRECONDITION" in error["message"]
+    assert "262,146 bytes" in error["message"]
+    assert of_tool(source.format(131_072), settings={"max_variable_bytes": None})["error"] is None
+    assert before["error"] is None
+    assert [text.split()[1] for text in before["warnings"]] == ["'large'"]

@@ -1,6 +1,5 @@
 """Whatever code does is an answer, which shows the lines of the code and nothing of the runtime."""
 
-import io
 import json
 import subprocess
 import sys
@@ -13,9 +12,8 @@ from tests.support.documents import ROOT
 
 
 def test_a_traceback_shows_the_codes_own_lines() -> None:
-    """The standard library's and the runtime's frames are left out."""
-    error = of_tool(
-        """
+    """The standard library's and the runtime's frames are left out, also of causes, contexts and groups."""
+    source = """
         import json
 
         def helper(text):
@@ -24,10 +22,12 @@ def test_a_traceback_shows_the_codes_own_lines() -> None:
         def tool():
             return helper("{")
         """
-    )["error"]
+    error = of_tool(source)["error"]
+    grouped = source.replace('return helper("{")', GROUPS)
+    shown = [line for line in error["traceback"].splitlines() if "^" not in line and "~" not in line]
+    of_group = of_tool(grouped)["error"]["traceback"]
 
     assert error["type"] == "JSONDecodeError"
-    shown = [line for line in error["traceback"].splitlines() if "^" not in line and "~" not in line]
     assert shown[:-1] == [
         "Traceback (most recent call last):",
         '  File "tool.py", line 8, in tool',
@@ -35,6 +35,9 @@ def test_a_traceback_shows_the_codes_own_lines() -> None:
         '  File "tool.py", line 5, in helper',
         "    return json.loads(text)",
     ]
+    assert "The above exception was the direct cause" in of_group
+    assert "json/" not in of_group
+    assert "guest" not in of_group
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -48,23 +51,10 @@ def test_lines_are_those_that_python_counts(end: str, last: str) -> None:
     assert "  File \"tool.py\", line 4, in tool\n    return 1 + {}['k']\n               ~~^^^^^\n" in shown
 
 
-def test_what_led_to_an_error_is_shown_alike() -> None:
-    """Causes, contexts and groups."""
-    error = of_tool(
-        """
-        import json
-
-        def tool():
-            try:
-                json.loads("{")
+GROUPS = """try:
+                helper("{")
             except ValueError as error:
-                raise ExceptionGroup("several", [error, KeyError("k")]) from error
-        """
-    )["error"]
-
-    assert "The above exception was the direct cause" in error["traceback"]
-    assert "json/" not in error["traceback"]
-    assert "guest" not in error["traceback"]
+                raise ExceptionGroup("several", [error, KeyError("k")]) from error"""
 
 
 def test_code_that_is_no_python_is_an_error_with_its_line() -> None:
@@ -237,18 +227,10 @@ def test_an_exception_that_cannot_be_shown_is_an_answer(shown: str, base: str) -
     assert "Odd" in error["traceback"]
 
 
-def test_a_long_message_is_cut() -> None:
-    """The answer stays small."""
-    error = of_tool("def tool():\n    raise ValueError('x' * 1_000_000)")["error"]
-
-    assert len(error["message"]) < 9_000
-    assert len(error["traceback"]) < 33_000
-    assert error["message"].endswith("[cut, 1,000,000 characters]")
-
-
-def test_of_what_led_to_an_error_at_length_both_ends_are_shown() -> None:
-    """What came first, and what was raised in the end; not more of either than people read."""
-    error = of_tool(
+def test_what_led_to_an_error_is_cut_at_length() -> None:
+    """A long message; of many errors what came first, and what was raised in the end."""
+    long = of_tool("def tool():\n    raise ValueError('x' * 1_000_000)")["error"]
+    many = of_tool(
         """
         def tool():
             error = None
@@ -259,11 +241,13 @@ def test_of_what_led_to_an_error_at_length_both_ends_are_shown() -> None:
         """
     )["error"]
 
-    assert error["message"] == "2999"
-    assert error["traceback"].startswith("ValueError: 0\n\nDuring handling")
-    assert "[cut, " in error["traceback"]
-    assert error["traceback"].endswith("    raise error\nValueError: 2999\n")
-    assert len(error["traceback"]) < 33_000
+    assert len(long["message"]) < 9_000
+    assert long["message"].endswith("[cut, 1,000,000 characters]")
+    assert many["message"] == "2999"
+    assert many["traceback"].startswith("ValueError: 0\n\nDuring handling")
+    assert "[cut, " in many["traceback"]
+    assert many["traceback"].endswith("    raise error\nValueError: 2999\n")
+    assert max(len(long["traceback"]), len(many["traceback"])) < 33_000
 
 
 def test_what_is_printed_is_kept_up_to_a_limit() -> None:
@@ -306,13 +290,11 @@ def test_a_run_puts_everything_back() -> None:
     subprocess.run([sys.executable, "-c", PUTS_BACK], cwd=ROOT, check=True, timeout=120)
 
 
-def test_without_capture_the_streams_are_the_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_capture_the_streams_are_the_processes(capsys: pytest.CaptureFixture[str]) -> None:
     """So that a debugger works."""
-    stream = io.StringIO()
-    monkeypatch.setattr(sys, "stdout", stream)
     answer = of_tool("def tool():\n    print('seen')", settings={"capture": False})
 
-    assert (answer["stdout"], stream.getvalue()) == ("", "seen\n")
+    assert (answer["stdout"], capsys.readouterr().out) == ("", "seen\n")
 
 
 @pytest.mark.parametrize(
@@ -363,13 +345,8 @@ def test_a_member_of_a_shared_package_is_looked_at_by_itself(
     assert f"cannot import name {member!r} from {package!r}" == found[1]["error"]["message"]
 
 
-def test_everything_can_be_imported_on_demand() -> None:
-    """Everything that is installed."""
-    assert of_tool("import pytest\ndef tool():\n    return 1", settings={"importable": None})["result"] == 1
-
-
 def test_what_the_platform_has_can_be_imported() -> None:
-    """The standard library, pydantic, and the runtime's own names."""
+    """The standard library, pydantic, and the runtime's own names; on demand everything that is installed."""
     source = """
         import asyncio, datetime, decimal, re, uuid, zoneinfo, xml.etree.ElementTree
         import annotated_types, google.protobuf, numpy, pydantic_core, typing_extensions, typing_inspection
@@ -381,6 +358,7 @@ def test_what_the_platform_has_can_be_imported() -> None:
         """
 
     assert of_tool(source)["result"] is True
+    assert of_tool("import pytest\ndef tool():\n    return 1", settings={"importable": None})["result"] == 1
 
 
 CODE = [{"source": "def tool(): pass", "filename": "t.py"}]
@@ -415,24 +393,12 @@ def test_a_request_that_is_none_is_an_answer(changed: dict[str, Any], message: s
     assert answer["state_delta"] == {"changed": {}, "removed": []}
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"code": "SECRET"},
-        {"args": "SECRET"},
-        {"kind": "SECRET"},
-        {"tools": "SECRET"},
-        {"context": ["SECRET"]},
-        {"context": {"state": "SECRET"}},
-        {"context": {"events": ["SECRET"]}},
-    ],
-)
-def test_the_error_of_a_request_that_is_none_has_nothing_of_its_values(changed: dict[str, Any]) -> None:
-    """Hosts log errors."""
-    assert "SECRET" not in str(answered({"kind": "tool", "code": CODE, **changed})["error"])
+def test_the_error_of_a_request_that_is_none_has_nothing_of_its_values() -> None:
+    """Hosts log errors. That a context withholds nothing is as good as no names, and no error."""
+    wrong: list[dict[str, Any]] = [{name: "SECRET"} for name in ("code", "args", "kind", "tools")]
+    wrong += [{"context": given} for given in (["SECRET"], {"state": "SECRET"}, {"events": ["SECRET"]})]
+    errors = [str(answered({"kind": "tool", "code": CODE, **changed})["error"]) for changed in wrong]
+    withholding = {"kind": "tool", "code": CODE, "context": {"state": {}, "withheld": None}}
 
-
-def test_a_context_may_withhold_nothing() -> None:
-    """None is as good as no names."""
-    context: dict[str, Any] = {"state": {}, "withheld": None}
-    assert answered({"kind": "tool", "code": CODE, "context": context})["error"] is None
+    assert not any("SECRET" in error or error == "None" for error in errors)
+    assert answered(withholding)["error"] is None

@@ -66,12 +66,18 @@ def test_a_guardrail_that_is_content_lets_the_next_one_decide(returned: str) -> 
 
 
 def test_nothing_counts_as_ok_with_a_warning() -> None:
-    """The platform's reference wants a result."""
-    kind = "before_agent_guardrail"
-    answer = of_callbacks(kind, guardrail(kind, "None"))
+    """The platform's reference wants a result. It names no function: an agent's callback's name will do.
 
-    assert (answer["error"], answer["override"]) == (None, False)
-    assert "returned nothing, which counts as OK" in answer["warnings"][0]
+    Other code has none of its names: they were not seen in a tool of the platform.
+    """
+    nothing = of_callbacks("before_agent_guardrail", guardrail("before_agent_guardrail", "None"))
+    code = guardrail("after_model_guardrail", "create_guardrail_result('TRIGGER')", name="after_model")
+    elsewhere = of_tool("def tool():\n    return create_guardrail_result()\n")
+
+    assert (nothing["error"], nothing["override"]) == (None, False)
+    assert "returned nothing, which counts as OK" in nothing["warnings"][0]
+    assert of_callbacks("after_model_guardrail", code, llm_response=RESPONSE)["override"] is True
+    assert elsewhere["error"]["type"] == "NameError"
 
 
 @pytest.mark.parametrize("returned", ["'TRIGGER'", "{'decision': 'STOP'}", "{}", "{'decision': 3}", "True"])
@@ -82,17 +88,3 @@ def test_anything_else_is_an_error(returned: str) -> None:
 
     assert answer["error"]["type"] == "GuardrailResultError"
     assert "without the decision OK or TRIGGER" in answer["error"]["message"]
-
-
-def test_its_function_may_have_the_name_of_an_agents_callback() -> None:
-    """The reference names neither."""
-    code = guardrail("after_model_guardrail", "create_guardrail_result('TRIGGER')", name="after_model")
-
-    assert of_callbacks("after_model_guardrail", code, llm_response=RESPONSE)["override"] is True
-
-
-def test_other_code_has_none_of_its_names() -> None:
-    """They were not seen in a tool of the platform."""
-    answer = of_tool("def tool():\n    return create_guardrail_result()\n")
-
-    assert answer["error"]["type"] == "NameError"

@@ -28,21 +28,16 @@ def inline_json(part: Part) -> tuple[str | None, Any]:
 
 
 def test_a_part_of_code_has_one_field() -> None:
-    """As the reference says; what the host sent is kept."""
+    """As the reference says; what the host sent is kept. Flags of events are bools, sets and texts."""
     with pytest.raises(pydantic.ValidationError, match="one field, and this one has function_call and text"):
         Part(function_call=FunctionCall(name="f"), text="a")
     wire = {"role": "agent", "parts": [{"functionCall": {"name": "f"}, "text": "a"}]}
     sent = from_wire(Content, wire)
-
-    assert sent.is_model()
-    assert to_wire(sent, "content") == wire
-
-
-def test_flags_of_events_are_bools_also_where_the_session_has_none() -> None:
-    """And sets and texts, as the reference declares them."""
     needed = {"id": "e", "invocationId": "i", "author": "root", "timestamp": 1}
     event = Event.model_validate({**needed, "partial": None, "actions": {"escalate": None}})
 
+    assert sent.is_model()
+    assert to_wire(sent, "content") == wire
     assert (event.partial, event.turn_complete, event.interrupted) == (False, False, False)
     assert event.long_running_tool_ids == set()
     assert (event.actions.escalate, event.actions.transfer_to_agent) == (False, "")
@@ -88,54 +83,37 @@ def test_a_part_that_was_made_travels_in_its_documented_shape(part: Part, wire: 
     assert Part.model_validate(wire) == part
 
 
+RESPONSE: dict[str, Any] = {
+    **dict.fromkeys(["disableBargeIn", "enableDtmf"], False),
+    "content": "Type it",
+    "dtmfFinishDigit": "#",
+    "dtmfEndpointingTimeout": 3,
+}
+
+
 def test_audio_and_customized_responses_are_json_of_their_own_types() -> None:
     """Every option under its name on the wire, with the documented defaults."""
     assert inline_json(Part.from_audio("gs://b/a.wav")) == (
         "application/json+audio",
         {"audioUri": "gs://b/a.wav", "cancellable": False, "interruptable": True},
     )
-    assert inline_json(Part.from_customized_response(content="Type it")) == (
-        "application/json+agentResponse",
-        {
-            "content": "Type it",
-            "disableBargeIn": False,
-            "enableDtmf": False,
-            "dtmfFinishDigit": "#",
-            "dtmfEndpointingTimeout": 3,
-        },
-    )
-    assert inline_json(
-        Part.from_customized_response(
-            content="",
-            disable_barge_in=True,
-            enable_dtmf=True,
-            dtmf_finish_digit="*",
-            dtmf_endpointing_timeout=9,
-        )
-    )[1] == {
-        "content": "",
-        "disableBargeIn": True,
-        "enableDtmf": True,
-        "dtmfFinishDigit": "*",
-        "dtmfEndpointingTimeout": 9,
-    }
+    kind = "application/json+agentResponse"
+    assert inline_json(Part.from_customized_response(content="Type it")) == (kind, RESPONSE)
+    flags = Part.from_customized_response(content="Type it", disable_barge_in=True, enable_dtmf=True)
+    assert inline_json(flags) == (kind, {**RESPONSE, "disableBargeIn": True, "enableDtmf": True})
+    digits = Part.from_customized_response(content="", dtmf_finish_digit="*", dtmf_endpointing_timeout=9)
+    changed = {"content": "", "dtmfFinishDigit": "*", "dtmfEndpointingTimeout": 9}
+    assert inline_json(digits) == (kind, {**RESPONSE, **changed})
 
 
-def test_text_or_transcript_prefers_text() -> None:
-    """An empty text is one; data has a transcript or has not."""
+def test_a_part_says_its_text_and_which_function_it_is_about() -> None:
+    """An empty text is one; data has a transcript or has not. A call is no response."""
     spoken = Part(inline_data=Blob.model_validate({"transcript": "said"}))
-
-    assert Part(text="").text_or_transcript() == ""
-    assert spoken.text_or_transcript() == "said"
-    assert Part(inline_data=Blob()).text_or_transcript() is None
-    assert Part().text_or_transcript() is None
-
-
-def test_a_part_knows_which_function_it_is_about() -> None:
-    """By its name; a call is no response."""
+    parts = (Part(text=""), spoken, Part(inline_data=Blob()), Part())
     call = Part.from_function_call("look_up", {})
     response = Part.from_function_response("look_up", {})
 
+    assert [part.text_or_transcript() for part in parts] == ["", "said", None, None]
     assert (call.has_function_call("look_up"), call.has_function_call("other")) == (True, False)
     assert (call.has_function_response("look_up"), response.has_function_response("look_up")) == (False, True)
     assert response.has_function_call("look_up") is False
@@ -209,17 +187,14 @@ def test_what_is_not_known_is_no_difference(copied: Callable[[Part], Part]) -> N
 
 
 def test_what_code_makes_up_does_not_travel() -> None:
-    """A name that no class has is ignored for good: ADK's own classes would refuse it."""
+    """A name that no class has is ignored for good: ADK's own classes would refuse it.
+
+    Nor can a model hold what JSON cannot; the error says where it is.
+    """
     made = LlmResponse.model_validate({"content": {"parts": [{"text": "a", "txet": "b"}], "rol": "model"}})
-
-    assert to_wire(made, "response") == {"content": {"parts": [{"text": "a"}]}}
-
-
-def test_a_model_cannot_hold_what_json_cannot() -> None:
-    """The error says where it is."""
     response = LlmResponse.from_parts([Part(function_call=FunctionCall(name="f", args={"when": {1, 2}}))])
 
-    with pytest.raises(
-        NotJsonError, match=r"response\.content\.parts\[0\]\.function_call\.args\['when'\].*set"
-    ):
+    assert to_wire(made, "response") == {"content": {"parts": [{"text": "a"}]}}
+    where = r"response\.content\.parts\[0\]\.function_call\.args\['when'\].*set"
+    with pytest.raises(NotJsonError, match=where):
         to_wire(response, "response")

@@ -50,23 +50,15 @@ def assert_accepts(function: Any, signature: str, *, of: Any = None) -> None:
     assert expected.return_annotation in (inspect.Parameter.empty, returned)
 
 
-@pytest.mark.parametrize("name", seed.CLASSES)
-def test_a_class_is_there_in_code_and_in_the_module(name: str) -> None:
-    """It is a global, a name of ces_public, and the same in both."""
-    found = result_of(
-        f"import ces_public as module\n"
-        f"return [{name}.__name__, {name} is module.{name} is ces_public.{name}, {name}.__module__]"
-    )
-
-    assert found == [name, True, "ces_internal"]
-
-
-@pytest.mark.parametrize("name", seed.GLOBALS)
-def test_a_global_is_there_in_code_and_in_the_module(name: str) -> None:
-    """Also those that belong to the run are names of ces_public."""
+@pytest.mark.parametrize("name", [*seed.CLASSES, *seed.GLOBALS])
+def test_a_name_is_there_in_code_and_in_the_module(name: str) -> None:
+    """It is a global and a name of ces_public, also what belongs to the run, and the same in both."""
     of_module = "module" if name == "ces_public" else f"module.{name}"
 
     assert result_of(f"import ces_public as module\nreturn {name} is {of_module}")
+    if name in seed.CLASSES:
+        found = f"return [{name} is ces_public.{name}, {name}.__name__, {name}.__module__]"
+        assert result_of(found) == [True, name, "ces_internal"]
 
 
 @pytest.mark.parametrize(("owner", "name"), ATTRIBUTES)
@@ -84,7 +76,10 @@ def test_an_attribute_is_read_under_both_encodings(owner: str, name: str, encodi
 
 @pytest.mark.parametrize("owner", sorted(seed.ATTRIBUTES))
 def test_a_class_has_the_documented_attributes_and_no_others(owner: str) -> None:
-    """Those of newer versions counted in; each of its type, or absent where the reference has no None."""
+    """Those of newer versions counted in; each of its type, or absent where the reference has no None.
+
+    The default is None, unless the reference's type has none; it is never one object for all.
+    """
     of_class: Any = CLASSES[owner]
     inherited = getattr(of_class.__base__, "model_fields", {})
     fields = {name: field for name, field in of_class.model_fields.items() if name not in inherited}
@@ -94,17 +89,12 @@ def test_a_class_has_the_documented_attributes_and_no_others(owner: str) -> None
     assert set(fields) == set(expected) - PROPERTIES.get(owner, set())
     for name, field in fields.items():
         assert field.annotation in (expected[name], expected[name] | None)
-
-
-@pytest.mark.parametrize(("owner", "name"), ATTRIBUTES)
-def test_an_attribute_has_its_default(owner: str, name: str) -> None:
-    """None, unless the reference's type has none; never one object for all."""
     needed = seed.NEEDED.get(owner, {})
-    first, second = (getattr(CLASSES[owner](**needed), name) for _ in range(2))
-    default = needed.get(name, meant(seed.DEFAULTS.get(owner, {}).get(name, "None")))
-
-    assert (first, type(first)) == (default, type(default))
-    assert first is not second or not isinstance(first, dict | list | pydantic.BaseModel)
+    for name in expected:
+        first, second = (getattr(of_class(**needed), name) for _ in range(2))
+        default = needed.get(name, meant(seed.DEFAULTS.get(owner, {}).get(name, "None")))
+        assert (first, type(first)) == (default, type(default))
+        assert first is not second or not isinstance(first, dict | list | pydantic.BaseModel)
 
 
 @pytest.mark.parametrize(("owner", "name"), METHODS)
@@ -178,13 +168,11 @@ def test_the_examples_of_values_run(example: str, expression: str, expected: Any
 def test_the_examples_of_variables_run() -> None:
     """Each is its own tool on one session."""
     get, put, remove = (seed.EXAMPLES[name] for name in ("get_variable", "set_variable", "remove_variable"))
+    removed = of_tool(remove, name="remove_a_value", state={"my_key": 1})
 
     assert of_tool(get, name="get_a_value", state={"my_key": 1})["result"] == 6
     assert of_tool(put, name="set_a_value")["state_delta"] == {"changed": {"my_key": 10}, "removed": []}
-    assert of_tool(remove, name="remove_a_value", state={"my_key": 1})["state_delta"] == {
-        "changed": {},
-        "removed": ["my_key"],
-    }
+    assert removed["state_delta"] == {"changed": {}, "removed": ["my_key"]}
 
 
 @pytest.mark.parametrize("example", ["tools", "async_tools", "ces_requests"])

@@ -12,20 +12,14 @@ from tests.ces.guest.runs import Host, answered, as_tool, of_tool, result_of
 
 
 def test_without_one_its_first_function_is_called_with_a_warning() -> None:
-    """As the platform names tools."""
-    source = "def first():\n    return 1\n\ndef second():\n    return 2"
-    lenient = of_tool(source)
+    """As the platform names tools. A result nests as deep as documented: ninety lists in lists."""
+    lenient = of_tool("def first():\n    return 1\n\ndef second():\n    return 2")
 
     assert lenient["result"] == 1
     assert lenient["warnings"] == ["tool.py: the function 'tool' is missing; 'first', the first, is called"]
-
-
-@pytest.mark.parametrize(("levels", "fails"), [(90, False), (91, True)])
-def test_a_result_nests_as_deep_as_documented(levels: int, fails: bool) -> None:  # noqa: FBT001  # a case
-    """Ninety lists in lists, whatever is in the last."""
-    body = f"value = 1\nfor _ in range({levels}):\n    value = [value]\nreturn value"
-
-    assert (of_tool(as_tool(body))["error"] is not None) == fails
+    for levels, fails in ((90, False), (91, True)):
+        body = f"value = 1\nfor _ in range({levels}):\n    value = [value]\nreturn value"
+        assert (of_tool(as_tool(body))["error"] is not None) == fails
 
 
 def test_subclasses_of_json_types_are_what_they_derive_from() -> None:
@@ -166,19 +160,14 @@ def test_globals_are_all_documented_names() -> None:
 
 
 def test_each_first_run_ends_as_it_is_meant_to() -> None:
-    """With host calls, changes and prints; one of them fails, for that is prepared too."""
+    """With host calls, changes and prints; one fails, for that is prepared too. No module or stream stays."""
     host = Host(lambda _call: FIRST_REPLY)
     tool, failed, *callbacks = [answered(request, host) for request in FIRST_RUNS]
-
-    assert {"found": [1, 1], "names": ["Ada"]} == tool["result"]
-    assert "KeyError" == failed["error"]["type"]
-    assert 4 == len(host.calls)
-    assert [None] * 3 == [each["error"] for each in callbacks]
-
-
-def test_warming_up_leaves_no_module_and_no_stream() -> None:
-    """A later run finds what it would have found."""
     before = {*sys.modules}, sys.stdin, sys.stdout, sys.stderr
     warm_up()
 
     assert before == ({*sys.modules}, sys.stdin, sys.stdout, sys.stderr)
+    assert {"found": [1, 1], "names": ["Ada"]} == tool["result"]
+    assert "KeyError" == failed["error"]["type"]
+    assert 4 == len(host.calls)
+    assert [None] * 3 == [each["error"] for each in callbacks]
