@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -69,7 +70,7 @@ def app(tmp_path: Path) -> Path:
 
 def test_a_function_that_the_configuration_selects_need_not_be_the_first(app: Path) -> None:
     """By the API's reference; that others measured another thing is a warning. A missing one is an error."""
-    path = app / "tools/first/python_function/python_code.py"
+    path = app / FIRST
     path.write_text(f"def shared(a: str) -> str:\n    return a\n\n\n{TOOL.format(name='first')}")
     config = {"pythonFunction": {"name": "fifth"}}
     helper = "def shared(a: str) -> str:\n    return a\n\n\n"
@@ -108,38 +109,29 @@ def test_an_export_is_read_whole(app: Path) -> None:
 
 
 def test_configuration_may_be_yaml_or_missing(tmp_path: Path) -> None:
-    """A folder's name is then the tool's."""
-    app = write_files(
-        tmp_path,
-        {
-            "app.yaml": "variableDeclarations:\n- name: n\n  schema: {default: x}\n",
-            "tools/first/python_function/python_code.py": TOOL.format(name="first"),
-        },
-    )
-    read = read_app(app)
+    """A folder's name is then the tool's. A folder of files is one of tools; tests beside them are none."""
+    files = {
+        "app.yaml": "variableDeclarations:\n- name: n\n  schema: {default: x}\n",
+        "tools/first/python_function/python_code.py": TOOL.format(name="first"),
+    }
+    read = read_app(write_files(tmp_path / "app", files))
+    plain = {"first.py": TOOL.format(name="first"), "test_first.py": "", "conftest.py": ""}
+    of_files = write_files(tmp_path / "files", plain)
 
-    assert ["first"] == [tool.name for tool in read.tools]
-    assert {"n": "x"} == read.variables
+    assert ["first"] == [tool.name for tool in read.tools] == [tool.name for tool in read_app(of_files).tools]
+    assert ({"n": "x"}, []) == (read.variables, codes(of_files))
 
 
-def test_a_folder_of_files_is_a_folder_of_tools(tmp_path: Path) -> None:
-    """Tests beside them are none."""
-    write_files(tmp_path, {"first.py": TOOL.format(name="first"), "test_first.py": "", "conftest.py": ""})
-
-    assert ["first"] == [tool.name for tool in read_app(tmp_path).tools]
-    assert [] == codes(tmp_path)
+FIRST = "tools/first/python_function/python_code.py"
+A = "agents/root/before_model_callbacks/a/python_code.py"
 
 
 def test_a_tool_that_nobody_has_is_found(app: Path) -> None:
     """In tools and in callbacks, in its line."""
-    tool, callback = (
-        "tools/first/python_function/python_code.py",
-        "agents/root/before_model_callbacks/a/python_code.py",
-    )
-    write_files(app, {tool: TOOL.format(name="first") + "    x = async_tools.firts({})\n"})
-    write_files(app, {callback: CALLBACK.replace("tools.first", "tools.end_session")})
+    write_files(app, {FIRST: TOOL.format(name="first") + "    x = async_tools.firts({})\n"})
+    write_files(app, {A: CALLBACK.replace("tools.first", "tools.end_session")})
 
-    assert [("CES401", callback, 2), ("CES401", tool, 4)] == codes(app)
+    assert [("CES401", A, 2), ("CES401", FIRST, 4)] == codes(app)
     of_callback, of_tool = lint_app(read_app(app))
     assert "Bank_findAccount, first, second, web_search" in of_tool.fix
     assert "Part.from_end_session" in of_callback.fix
@@ -156,52 +148,41 @@ def test_a_helper_that_two_tools_have_is_found_once(app: Path) -> None:
     assert [("CES103", "tools/second/python_function/python_code.py", 6)] == codes(app)
 
 
+SCHEMA_FILE = "toolsets/bank/open_api_toolset/open_api_schema.yaml"
+CONFIG, AGENT = "tools/first/first.json", "agents/root/root.json"
+OUTSIDE = {"pythonFunction": {"name": "first", "pythonCode": "../outside.py"}}
+
+
 @pytest.mark.parametrize(
     ("path", "content", "found"),
     [
-        ("tools/first/first.json", '{\n"displayName": }', ("tools/first/first.json", 2)),
-        ("tools/first/first.json", "[]", ("tools/first/first.json", 1)),
-        (
-            "toolsets/bank/open_api_toolset/open_api_schema.yaml",
-            "a: [\nb",
-            ("toolsets/bank/open_api_toolset/open_api_schema.yaml", 2),
-        ),
+        (CONFIG, '{\n"displayName": }', (CONFIG, 2)),
+        (CONFIG, "[]", (CONFIG, 1)),
+        (SCHEMA_FILE, "a: [\nb", (SCHEMA_FILE, 2)),
         ("tools/second/second.yaml", LAUGHS, ("tools/second/second.yaml", 1)),
         ("tools/second/second.yaml", "a: &a [*a]", ("tools/second/second.yaml", 1)),
         ("tools/second/second.json", DEEP, ("tools/second/second.json", 1)),
-        (
-            "agents/root/root.json",
-            {"beforeModelCallbacks": [{"pythonCode": "agents/gone.py"}]},
-            ("agents/gone.py", 1),
-        ),
-        ("agents/root/root.json", {"beforeModelCallbacks": [{}]}, ("agents/root/root.json", 1)),
-        (
-            "tools/first/first.json",
-            {"pythonFunction": {"name": "first", "pythonCode": "../outside.py"}},
-            ("../outside.py", 1),
-        ),
+        (AGENT, {"beforeModelCallbacks": [{"pythonCode": "agents/gone.py"}]}, ("agents/gone.py", 1)),
+        (AGENT, {"beforeModelCallbacks": [{}]}, (AGENT, 1)),
+        (CONFIG, OUTSIDE, ("../outside.py", 1)),
+        *((path, b"\xff\xfe", (path, 1)) for path in (FIRST, CONFIG)),
     ],
 )
-def test_what_cannot_be_read_is_found(app: Path, path: str, content: object, found: tuple[str, int]) -> None:
+def test_what_cannot_be_read_is_found(app: Path, path: str, content: Any, found: tuple[str, int]) -> None:
     """And the rest of the app is looked over all the same."""
     (app.parent / "outside.py").write_text("1 +")
-    write_files(app, {path: content})
+    if isinstance(content, bytes):
+        (app / path).write_bytes(content)
+    else:
+        write_files(app, {path: content})
 
     assert ("CES001", *found) in codes(app)
     assert not any(code == "CES002" for code, *_ in codes(app))
 
 
-@pytest.mark.parametrize("path", ["tools/first/python_function/python_code.py", "tools/first/first.json"])
-def test_bytes_that_are_no_text_are_found(app: Path, path: str) -> None:
-    """Where code or a configuration was expected."""
-    (app / path).write_bytes(b"\xff\xfe")
-
-    assert ("CES001", path, 1) in codes(app)
-
-
 def test_marks_and_ends_of_lines_of_windows_are_read(app: Path) -> None:
     """In code and configuration."""
-    for name in ("tools/first/python_function/python_code.py", "tools/first/first.json", "app.json"):
+    for name in (FIRST, CONFIG, "app.json"):
         text = (app / name).read_text().replace("\n", "\r\n")
         (app / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
 
@@ -209,31 +190,22 @@ def test_marks_and_ends_of_lines_of_windows_are_read(app: Path) -> None:
     assert {"n": 3} == read_app(app).variables
 
 
-@pytest.mark.parametrize(
-    ("execution", "found"),
-    [("ASYNC", True), ("synchronous", True), (3, True), ("SYNCHRONOUS", False), (None, False)],
-)
-def test_an_execution_that_the_platform_does_not_have_is_found(
-    app: Path,
-    execution: object,
-    found: bool,  # noqa: FBT001  # a case
-) -> None:
+def test_an_execution_that_the_platform_does_not_have_is_found(app: Path) -> None:
     """In the configuration of its tool, which is read all the same."""
-    path = "tools/first/first.json"
-    write_files(app, {path: {"executionType": execution, "pythonFunction": {"name": "first"}}})
+    for execution in ("ASYNC", "synchronous", 3, "SYNCHRONOUS", None):
+        write_files(app, {CONFIG: {"executionType": execution, "pythonFunction": {"name": "first"}}})
 
-    assert found is (("CES107", path, 1) in codes(app))
-    assert "first" in read_app(app).tool_names
+        assert (execution in {"SYNCHRONOUS", None}) is (("CES107", CONFIG, 1) not in codes(app))
+        assert "first" in read_app(app).tool_names
 
 
 def test_a_comment_lets_a_fault_pass(app: Path) -> None:
     """The one that it names, in its line; any other is found, and one that is not named."""
-    path = "tools/first/python_function/python_code.py"
     source = "def first(value, other) -> dict:{}\n    return {{}}\n"
     comments = ("  # noqa: CES201, CES104", "  # noqa: CES104", "  # noqa", "\n    # noqa: CES104, CES201")
     found = []
     for comment in comments:
-        write_files(app, {path: source.format(comment)})
+        write_files(app, {FIRST: source.format(comment)})
         found.append([code for code, *_ in codes(app)])
 
     faults = ["CES104", "CES201", "CES201"]
@@ -242,12 +214,11 @@ def test_a_comment_lets_a_fault_pass(app: Path) -> None:
 
 def test_operations_are_named_as_they_are_called(app: Path) -> None:
     """Also those without an operationId; a document without a server has stand-ins, which a mock replaces."""
-    schema = "toolsets/bank/open_api_toolset/open_api_schema.yaml"
     spec = "info: {title: B}\npaths:\n  /a b/{id}:\n    get: {}\n    post: {operationId: do it}\n"
     names = {"Bank_get_a_b_id", "Bank_do_it"}
-    write_files(app, {schema: spec})
+    write_files(app, {SCHEMA_FILE: spec})
     stood_in = {tool.name: tool for tool in load_tools(read_app(app)) if isinstance(tool, MockTool)}
-    write_files(app, {schema: f"servers: [{{url: 'https://bank.example.com'}}]\n{spec}"})
+    write_files(app, {SCHEMA_FILE: f"servers: [{{url: 'https://bank.example.com'}}]\n{spec}"})
     (called,) = (tool for tool in load_tools(read_app(app)) if isinstance(tool, OpenApiTool))
 
     assert {"web_search", *names} == set(stood_in)

@@ -28,8 +28,21 @@ def change(path: Path, **changes: Any) -> None:
 
 
 def test_an_app_that_names_what_it_has_passes(app: Path) -> None:
-    """Also tools of the platform."""
+    """Also tools of the platform; variables and arguments in snake_case; a toolset by either name."""
     assert codes(app) == []
+
+    schema = {"type": "OBJECT", "default": {"display_name": "a"}}
+    change(app / "app.json", variableDeclarations=[{"name": "root_agent", "schema": schema}])
+
+    assert codes(app) == []
+
+    files = {"toolsets/crm_tools/crm_tools.json": {"displayName": "Crm", "mcpToolset": {}}}
+    write_files(app, files)
+    (app / "agents/billing/instruction.txt").write_text("Ask {@TOOL: Crm_find}.")
+    for toolset in ("crm_tools", "Crm"):
+        change(app / "agents/billing/billing.json", toolsets=[{"toolset": toolset, "toolIds": ["find"]}])
+
+        assert codes(app) == []
 
 
 def test_an_app_that_its_caller_describes_is_checked_with_the_files_of_its_folder(app: Path) -> None:
@@ -41,24 +54,17 @@ def test_an_app_that_its_caller_describes_is_checked_with_the_files_of_its_folde
     assert {each.code for each in lint_app(described)} == {"CES604", "CES608"}
 
 
+SALES = {"childAgent": "sales", "direction": "PARENT_TO_CHILD"}
+RULE = {**SALES, "disablePlannerTransfer": {"expressionCondition": {"expression": "true"}}}
+
+
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
         ({"tools": ["look_up", "lookup"]}, "CES603"),
         ({"toolsets": [{"toolset": "Bank"}]}, "CES603"),
         ({"childAgents": ["billing", "sales"]}, "CES604"),
-        (
-            {
-                "transferRules": [
-                    {
-                        "childAgent": "sales",
-                        "direction": "PARENT_TO_CHILD",
-                        "disablePlannerTransfer": {"expressionCondition": {"expression": "true"}},
-                    }
-                ]
-            },
-            "CES604",
-        ),
+        ({"transferRules": [RULE]}, "CES604"),
         ({"child_agents": ["billing"]}, "CES608"),
     ],
 )
@@ -103,17 +109,6 @@ def test_the_default_of_a_variable_has_its_type(app: Path, kind: str, default: A
     assert [code for code, _, _ in codes(app)] == ([] if fits else ["CES607"])
 
 
-def test_a_mentioned_operation_has_the_name_of_its_toolset(app: Path) -> None:
-    """However the agent names the toolset: by its folder, or by its display name."""
-    files = {"toolsets/crm_tools/crm_tools.json": {"displayName": "Crm", "mcpToolset": {}}}
-    write_files(app, files)
-    (app / "agents/billing/instruction.txt").write_text("Ask {@TOOL: Crm_find}.")
-    for toolset in ("crm_tools", "Crm"):
-        change(app / "agents/billing/billing.json", toolsets=[{"toolset": toolset, "toolIds": ["find"]}])
-
-        assert codes(app) == []
-
-
 def test_the_instruction_of_an_agent_with_a_space_in_its_name_is_in_its_file(tmp_path: Path) -> None:
     """As the configuration of an export names it; a sentence is no path."""
     path = "agents/Front Desk/instruction.txt"
@@ -124,27 +119,17 @@ def test_the_instruction_of_an_agent_with_a_space_in_its_name_is_in_its_file(tmp
     assert [each.instruction for each in read] == ["Be kind.", "Read notes.txt"]
 
 
-def test_names_that_an_app_chooses_may_be_in_snake_case(app: Path) -> None:
-    """Those of variables, of their members and of arguments."""
-    schema = {"type": "OBJECT", "default": {"display_name": "a"}}
-    change(app / "app.json", variableDeclarations=[{"name": "root_agent", "schema": schema}])
-
-    assert codes(app) == []
-
-
-def test_an_agent_has_one_parent(app: Path) -> None:
-    """As the platform wants it."""
+def test_an_agent_has_one_parent(app: Path, tmp_path: Path) -> None:
+    """As the platform wants it. A custom header of an MCP toolset is a variable of any name."""
     change(app / "agents/billing/billing.json", childAgents=["root"])
     write_app(app, {"third": {"childAgents": ["billing"]}})
 
     assert ("CES609", "agents/third/third.json") in [(code, path) for code, path, _ in codes(app)]
 
-
-def test_a_custom_header_of_an_mcp_toolset_is_a_variable(tmp_path: Path) -> None:
-    """The names of headers are the app's own."""
-    write_app(tmp_path, {"root": {}})
+    plain = tmp_path / "plain"
+    write_app(plain, {"root": {}})
     headers = {"X-Plan": "$context.variables.plan", "display_name": "gold"}
     toolset = {"mcpToolset": {"serverAddress": "https://x.test", "customHeaders": headers}}
-    write_files(tmp_path, {"toolsets/Crm/Crm.json": toolset})
+    write_files(plain, {"toolsets/Crm/Crm.json": toolset})
 
-    assert codes(tmp_path) == [("CES610", "toolsets/Crm/Crm.json", 1)]
+    assert codes(plain) == [("CES610", "toolsets/Crm/Crm.json", 1)]

@@ -37,13 +37,20 @@ def faulty(*arguments: object) -> set[Path]:
     return {Path(each["path"]) for each in json.loads(run("lint", *arguments, "--json").stdout)}
 
 
-def test_the_app_of_a_project_is_found_from_its_root(project: Path) -> None:
-    """Also from the folder that holds the apps, and from the app's own."""
+def test_the_app_of_a_project_is_found_from_its_root(project: Path, tmp_path: Path) -> None:
+    """Also from the folder of the apps, and from the app's own; an archive is to be unpacked first."""
     apps = project / "cxas_app"
     code = apps / "Shop/tools/greet/python_function/python_code.py"
 
     assert [{code}] * 3 == [faulty(project), faulty(apps), faulty(apps / "Shop")]
     assert f"{project / 'evals'} has no Python of an agent app" in run("lint", project / "evals").stderr
+
+    (tmp_path / "file.zip").write_text("text")
+
+    result = run("lint", tmp_path / "file.zip")
+
+    assert result.exit_code == 2
+    assert "is a file; unpack an archive, and name the folder of its app" in " ".join(result.stderr.split())
 
 
 def test_one_of_several_apps_is_named(project: Path) -> None:
@@ -70,16 +77,6 @@ def test_tests_beside_the_app_are_run(project: Path) -> None:
     outcomes = [json.loads(each.stdout) for each in results]
     assert [["passed"]] * 2 == [[each["status"] for each in found] for found in outcomes]
     assert [found[0]["path"] for found in outcomes] == [f"{project}/evals/tool_tests/greet.yaml"] * 2
-
-
-def test_an_archive_is_to_be_unpacked_first(tmp_path: Path) -> None:
-    """With a message, and 2."""
-    (tmp_path / "file.zip").write_text("text")
-
-    result = run("lint", tmp_path / "file.zip")
-
-    assert result.exit_code == 2
-    assert "is a file; unpack an archive, and name the folder of its app" in " ".join(result.stderr.split())
 
 
 def test_a_test_gives_a_tool_as_long_as_its_configuration_does(project: Path) -> None:

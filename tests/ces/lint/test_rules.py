@@ -52,11 +52,6 @@ def of_tool(source: str) -> list[Finding]:
     return [parsed] if isinstance(parsed, Finding) else list(check_tool(parsed, "find"))
 
 
-def test_good_code_passes() -> None:
-    """With a helper, a default, an import and a call of a tool."""
-    assert [] == of_tool(GOOD)
-
-
 @pytest.mark.parametrize(
     ("was", "becomes", "code", "line"),
     [
@@ -102,21 +97,38 @@ def test_each_fault_is_found_in_its_line(was: str, becomes: str, code: str, line
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("was", "becomes"),
     [
-        "import numpy.linalg",
-        "from google.protobuf import json_format",
-        "from google import protobuf",
-        "import pydantic, xml.etree.ElementTree",
-        "import telnetlib",
-        "from ces_public import ces_requests, Part",
-        "import ces_public",
-        "try:\n    import requests\nexcept (KeyError, ImportError):\n    pass",
+        ("", ""),
+        # Also what later releases of Python no longer have.
+        *(
+            ("import json", line)
+            for line in (
+                "import numpy.linalg",
+                "from google.protobuf import json_format",
+                "from google import protobuf",
+                "import pydantic, xml.etree.ElementTree",
+                "import telnetlib",
+                "from ces_public import ces_requests, Part",
+                "import ces_public",
+                "try:\n    import requests\nexcept (KeyError, ImportError):\n    pass",
+            )
+        ),
+        # Of what is not the runtime's nothing is said.
+        *(
+            ('tools.note({"text": name})', call)
+            for call in (
+                "ces_requests.get(name, params={}, headers={})",
+                "ces_requests.post(url=name, data='', json=None)",
+                "tools.note()",
+                "name.get(name, timeout=3)",
+            )
+        ),
     ],
 )
-def test_what_the_platform_has_can_be_imported(line: str) -> None:
-    """Also what later releases of Python no longer have."""
-    assert [] == of_tool(GOOD.replace("import json", line))
+def test_good_code_passes(was: str, becomes: str) -> None:
+    """With a helper, a default, imports of what the platform has, and calls as documented."""
+    assert [] == of_tool(GOOD.replace(was, becomes, 1))
 
 
 @pytest.mark.parametrize(
@@ -134,34 +146,15 @@ def test_names_that_code_binds_in_any_way_are_defined(code: str) -> None:
     assert "CES303" not in {each.code for each in of_tool(f"{GOOD}\n{code}\n")}
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "ces_requests.get(name, params={}, headers={})",
-        "ces_requests.post(url=name, data='', json=None)",
-        "tools.note()",
-        "name.get(name, timeout=3)",
-    ],
-)
-def test_calls_as_documented_pass(call: str) -> None:
-    """Of what is not the runtime's nothing is said."""
-    assert [] == of_tool(GOOD.replace('tools.note({"text": name})', call))
-
-
-def test_a_name_that_the_code_binds_itself_is_not_the_runtimes() -> None:
-    """As a stand-in of a test is."""
-    assert [] == of_tool(
-        GOOD.replace("limit: int", "ces_requests: str, limit: int") + "\n_all.get(timeout=1)\n"
-    )
-    assert [] == of_tool(f"{GOOD}\nces_requests = _all\nces_requests.get('', timeout=1)\n")
-
-
 def test_code_without_a_function_is_no_tool_and_names_of_tools_are_snake_case() -> None:
-    """Whatever else it has."""
+    """Code that Python cannot hold is reported by the error that it raises; some have no message."""
     assert ["CES101"] == [each.code for each in of_tool("import json\n")]
     parsed = Parsed.of('def findIt() -> dict:\n    """Find it."""\n', "code.py")
     assert isinstance(parsed, Parsed)
     assert ["CES108"] == [each.code for each in check_tool(parsed, "findIt")]
+    found = Parsed.of("-" * 500_000 + "1", "code.py")
+    assert isinstance(found, Finding)
+    assert re.search(r"cannot read it: \w", found.says)
 
 
 @pytest.mark.parametrize("callback", CALLBACKS)
@@ -195,14 +188,6 @@ def codes(source: str, callback: Callback) -> list[str]:
     parsed = Parsed.of(f"from typing import Any\n{source}", "code.py")
     assert isinstance(parsed, Parsed)
     return [each.code for each in check_callback(parsed, callback)]
-
-
-def test_code_that_python_cannot_hold_is_reported_by_the_error_it_raises() -> None:
-    """Some of them have no message."""
-    found = Parsed.of("-" * 500_000 + "1", "code.py")
-
-    assert isinstance(found, Finding)
-    assert re.search(r"cannot read it: \w", found.says)
 
 
 def of_line(line: str, *, imports: str = "") -> list[tuple[str, int]]:
@@ -264,23 +249,21 @@ def test_what_the_platform_has_passes(line: str) -> None:
     assert [] == of_line(line)
 
 
-def test_an_attribute_that_the_code_asks_for_by_hasattr_passes() -> None:
-    """Such code knows that it may be missing."""
+def test_names_that_the_code_binds_itself_are_its_own() -> None:
+    """Whatever the runtime calls by them, as a stand-in of a test is; code may ask for one by hasattr."""
+    takes = GOOD.replace("limit: int", "ces_requests: str, limit: int") + "\n_all.get(timeout=1)\n"
     guarded = (
         "answer = tools.look_up({}); return answer.content if hasattr(answer, 'content') else answer.text"
     )
 
-    assert [] == of_line(guarded)
-    assert [("CES404", 5)] == of_line(guarded.replace("'content'", "'body'"))
-
-
-def test_names_that_the_code_binds_itself_are_its_own() -> None:
-    """Whatever the runtime calls by them."""
+    assert [] == of_tool(takes)
+    assert [] == of_tool(f"{GOOD}\nces_requests = _all\nces_requests.get('', timeout=1)\n")
     assert [] == of_line("ces_requests = name; return ces_requests.Session()")
     assert [] == of_line("return requests.headers", imports="from json import loads as requests")
-    assert [("CES406", 5)] == of_line(
-        "return ces_requests.Session()", imports="from ces_public import ces_requests"
-    )
+    assert [] == of_line(guarded)
+    assert [("CES404", 5)] == of_line(guarded.replace("'content'", "'body'"))
+    imported = "from ces_public import ces_requests"
+    assert [("CES406", 5)] == of_line("return ces_requests.Session()", imports=imported)
 
 
 @pytest.mark.parametrize(

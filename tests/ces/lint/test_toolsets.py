@@ -97,7 +97,7 @@ def test_the_environment_says_where_a_toolset_answers(tmp_path: Path, name: str)
 
 
 def test_values_of_the_session_are_sent_and_not_shown_to_models(tmp_path: Path) -> None:
-    """Whatever a model gives in their place; in the path, headers, the query and the body."""
+    """Whatever a model gives in their place, wherever they stand; one that is missing is reported."""
     found = operation(write(tmp_path), servers={"Bank": "https://bank.test"})
 
     outgoing = found.request({"session_id": "../x", "tier": 9, "note": "hi", "page": 2}, SESSION)
@@ -113,11 +113,6 @@ def test_values_of_the_session_are_sent_and_not_shown_to_models(tmp_path: Path) 
         "required": ["body"],
     }
     assert found.request({}, SESSION).json == {"tier": 3}
-
-
-def test_a_value_that_the_session_does_not_have_is_reported(tmp_path: Path) -> None:
-    """If it is needed."""
-    found = operation(write(tmp_path), servers={"Bank": "https://bank.test"})
 
     with pytest.raises(ArgumentsError, match=r"no value for session_id, which is \$context.session_id"):
         found.request({"note": "hi"}, SessionValues())
@@ -207,25 +202,22 @@ def test_no_argument_has_the_name_of_a_key_in_the_query(tmp_path: Path) -> None:
     assert found.request({"note": "hi", "page": "mine"}, SESSION).params == [("page", "secret")]
 
 
-@pytest.mark.parametrize("authentication", [KEY, {"oauthConfig": {}}, {"serviceAgentIdTokenAuthConfig": {}}])
-def test_a_credential_that_is_missing_is_an_error_of_the_call(
-    tmp_path: Path, authentication: dict[str, Any]
-) -> None:
-    """Which names the option."""
-    found = operation(write(tmp_path, authentication=authentication), servers={"Bank": "https://bank.test"})
-
-    with pytest.raises(CredentialMissingError, match="--credential Bank=VARIABLE"):
-        found.request({"note": "hi"}, SESSION)
-
-
-def test_a_bearer_token_is_a_variable_of_the_session(tmp_path: Path) -> None:
-    """Or an error."""
-    authentication = {"bearerTokenConfig": {"token": "$context.variables.token"}}
-    found = operation(write(tmp_path, authentication=authentication), servers={"Bank": "https://bank.test"})
+def test_a_credential_that_is_missing_is_an_error_of_the_call(tmp_path: Path) -> None:
+    """Which names the option; a bearer token is a variable of the session."""
+    bearer = {"bearerTokenConfig": {"token": "$context.variables.token"}}
+    without = SessionValues(context=SESSION.context)
+    for authentication, session, says in (
+        (KEY, SESSION, "--credential Bank=VARIABLE"),
+        ({"oauthConfig": {}}, SESSION, "--credential Bank=VARIABLE"),
+        ({"serviceAgentIdTokenAuthConfig": {}}, SESSION, "--credential Bank=VARIABLE"),
+        (bearer, without, "set the variable token"),
+    ):
+        folder = write(tmp_path, authentication=authentication)
+        found = operation(folder, servers={"Bank": "https://bank.test"})
+        with pytest.raises(CredentialMissingError, match=says):
+            found.request({"note": "hi"}, session)
 
     assert found.request({"note": "hi"}, SESSION).headers["Authorization"] == "Bearer t"
-    with pytest.raises(CredentialMissingError, match="set the variable token"):
-        found.request({"note": "hi"}, SessionValues(context=SESSION.context))
 
 
 def test_tools_without_code_are_named_mocks_that_fail_loudly(tmp_path: Path) -> None:
