@@ -134,29 +134,25 @@ TALKS = '''def greet(name: str) -> str:
 
 
 def test_what_code_prints_and_warns_of_is_shown_on_demand(app: Path) -> None:
-    """A host that is not allowed is reported with the option that allows it, without being asked for."""
-    (app / "tools" / "greet" / "python_function" / "python_code.py").write_text(TALKS)
+    """A host that is not allowed is reported with the option that allows it, without being asked for.
+
+    A log that is shown as it happens has a print although the turn then fails, with all of a traceback.
+    """
+    code = app / "tools" / "greet" / "python_function" / "python_code.py"
+    code.write_text(TALKS)
     refused = (
         "api.example.com:8443 is not among the allowed hosts; run with --allow-host api.example.com:8443,"
     )
 
     result = chat(app, *scripted(app), says="I am Ada.\n/log\n")
+    code.write_text(TALKS.replace('"Hello"', "1 / 0"))
+    short = write_files(app.parent, {"short.json": [{"calls": [{"name": "greet", "args": {"name": "Ada"}}]}]})
+    failed = chat(app, "--script", str(short / "short.json"), "--log", says="I am Ada.\n")
 
     assert refused in result.stderr
     assert "I greet" not in result.stderr
     assert "root: greet\n  I greet Ada\n  warning: GET api.example.com: " + refused in result.stdout
-
-
-def test_the_log_is_shown_as_it_happens(app: Path) -> None:
-    """A print is shown although the turn then fails for want of a reply, with all of a traceback."""
-    (app / "tools" / "greet" / "python_function" / "python_code.py").write_text(
-        TALKS.replace('"Hello"', "1 / 0")
-    )
-    (app.parent / "short.json").write_text('[{"calls": [{"name": "greet", "args": {"name": "Ada"}}]}]')
-
-    result = chat(app, "--script", str(app.parent / "short.json"), "--log", says="I am Ada.\n")
-
-    assert result.exit_code == 2
-    assert "root: greet\n  I greet Ada\n" in result.stderr
-    assert "  Traceback (most recent call last):\n" in result.stderr
-    assert "  ZeroDivisionError: division by zero\n" in result.stderr
+    assert failed.exit_code == 2
+    assert "root: greet\n  I greet Ada\n" in failed.stderr
+    assert "  Traceback (most recent call last):\n" in failed.stderr
+    assert "  ZeroDivisionError: division by zero\n" in failed.stderr

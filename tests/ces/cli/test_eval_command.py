@@ -97,7 +97,7 @@ def outcomes(result: Result) -> dict[str, dict[str, Any]]:
 
 
 def test_the_evaluations_of_a_project_pass(project: Path) -> None:
-    """The table names each; the files beside the app are found from the root and from the app."""
+    """They are found from the root and from the app. A malformed file is an outcome, with its line."""
     result = run(project)
     from_the_app = run(project, "--tests", str(project / "evals"), "--json", "--app", "Shop")
 
@@ -106,6 +106,17 @@ def test_the_evaluations_of_a_project_pass(project: Path) -> None:
     assert "orders" in result.stdout
     assert result.stdout.endswith("2 passed\n")
     assert [each["status"] for each in json.loads(from_the_app.stdout)] == ["passed", "passed"]
+
+    bad = {"goldens/bad.yaml": "conversations:\n- {name: x, user: y}\n"}
+    write_files(project / "evals", {**bad, "simulations/s.yaml": "- name: needs a user\n"})
+
+    reported = json.loads(run(project, "--json").stdout)
+
+    assert [(each["status"], each["path"], each["line"]) for each in reported] == [
+        ("error", f"{project}/evals/goldens/bad.yaml", 2),
+        ("passed", f"{project}/evals/goldens/orders.yaml", 4),
+        ("passed", f"{project}/evals/turn_evals/turns.yaml", 3),
+    ]
 
 
 def test_what_differs_from_a_golden_is_reported(project: Path) -> None:
@@ -129,11 +140,8 @@ def test_what_differs_from_a_golden_is_reported(project: Path) -> None:
         f'turn 2: no call of look_up {{"id": "12"}}; an unexpected call of {called}; called: {called}',
     ]
     assert 'root calls look_up {"id": "13"} -> {"result": {"status": "shipped"}}' in outcome["stdout"]
-    assert (suite.get("name"), suite.get("failures"), suite[0].get("classname")) == (
-        "ces eval",
-        "1",
-        "orders",
-    )
+    assert (suite.get("name"), suite.get("failures")) == ("ces eval", "1")
+    assert suite[0].get("classname") == "orders"
 
 
 def test_a_test_of_a_turn_shows_what_is_there_instead(project: Path) -> None:
@@ -156,19 +164,15 @@ def test_a_test_of_a_turn_shows_what_is_there_instead(project: Path) -> None:
 
 def test_an_app_may_allow_calls_that_a_golden_does_not_list(project: Path) -> None:
     """By its own settings of evaluations."""
-    (project / "evals" / "turn_evals" / "turns.yaml").unlink()
-    script = {
-        "an order is looked up": [LOOKS_UP, "Welcome, gold customer", LOOKS_UP, "Your order has shipped."]
-    }
-    file = project / "cxas_app" / "Shop" / "app.json"
-    config = json.loads(file.read_text())
+    calls = [LOOKS_UP, "Welcome, gold customer", LOOKS_UP, "Your order has shipped."]
+    only = ("--name", "an order is looked up", "--json")
+    file = project / SHOP / "app.json"
     allowed = {"toolMatchingSettings": {"extraToolCallBehavior": "ALLOW"}}
 
-    refused = run(project, "--json", script=script)
-    file.write_text(
-        json.dumps({**config, "evaluationMetricsThresholds": {"goldenEvaluationMetricsThresholds": allowed}})
-    )
-    passed = run(project, "--json", script=script)
+    refused = run(project, *only, script={"an order is looked up": calls})
+    thresholds = {"evaluationMetricsThresholds": {"goldenEvaluationMetricsThresholds": allowed}}
+    file.write_text(json.dumps({**json.loads(file.read_text()), **thresholds}))
+    passed = run(project, *only)
 
     assert (refused.exit_code, passed.exit_code) == (1, 0)
     assert "an unexpected call of look_up" in refused.stdout
@@ -227,20 +231,6 @@ def test_expectations_in_natural_language_are_reported(project: Path) -> None:
     assert f"{only_a_model} turn 1: The agent greets.; {only_a_model} The agent is polite." in skipped.stderr
 
 
-def test_a_malformed_file_is_an_outcome_with_its_line(project: Path) -> None:
-    """Files that need a user are left out."""
-    bad = {"goldens/bad.yaml": "conversations:\n- {name: x, user: y}\n"}
-    write_files(project / "evals", {**bad, "simulations/s.yaml": "- name: needs a user\n"})
-
-    reported = json.loads(run(project, "--json").stdout)
-
-    assert [(each["status"], each["path"], each["line"]) for each in reported] == [
-        ("error", f"{project}/evals/goldens/bad.yaml", 2),
-        ("passed", f"{project}/evals/goldens/orders.yaml", 4),
-        ("passed", f"{project}/evals/turn_evals/turns.yaml", 3),
-    ]
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -265,14 +255,12 @@ def test_what_cannot_run_ends_with_2(
 
 def test_the_log_of_code_is_shown_as_it_happens_and_beside_what_failed(project: Path) -> None:
     """A failing conversation shows it without the option, too."""
-    code = project / "cxas_app" / "Shop" / "tools" / "look_up" / "python_function" / "python_code.py"
-    code.write_text(LOOK_UP.replace("    set_variable", '    print("seen", id)\n    set_variable'))
+    code = LOOK_UP.replace("    set_variable", '    print("seen", id)\n    set_variable')
+    write_files(project / SHOP, {"tools/look_up/python_function/python_code.py": code})
+    only = ("--name", "it hands over", "--json")
 
-    shown = run(project, "--name", "it hands over", "--log", "--json")
-    (project / "script.json").write_text(
-        json.dumps({"it hands over": [*SCRIPT["it hands over"][:3], "Found."]})
-    )
-    failed = run(project, "--name", "it hands over", "--json")
+    shown = run(project, *only, "--log")
+    failed = run(project, *only, script={"it hands over": [*SCRIPT["it hands over"][:3], "Found."]})
 
     assert "billing: look_up\n  seen 12\n" in shown.stderr
     assert (shown.exit_code, failed.exit_code, failed.stderr) == (0, 1, "")

@@ -140,25 +140,18 @@ def test_a_chat_saves_itself_and_never_replaces_a_file(app: Path) -> None:
     assert len(yaml.safe_load(file.read_text())["conversations"][0]["turns"]) == 1
 
 
-def test_a_turn_that_failed_makes_no_golden(app: Path) -> None:
-    """It would expect the failure."""
-    code = "def before_agent_callback(callback_context):\n    1 / 0\n"
-    write_files(app, {"agents/root/before_agent_callbacks/01/python_code.py": code})
-
-    result = ces("chat", app, says=f"Hi\n/golden {app.parent / 'golden.yaml'}\n")
-
-    assert "turn 1 failed with CALLBACK_FAILED, so it makes no golden" in result.stderr
-    assert not (app.parent / "golden.yaml").exists()
-
-
-def test_a_text_that_a_golden_would_not_check_makes_none(app: Path) -> None:
-    """A golden marks such texts of agents."""
+def test_a_turn_that_failed_or_that_a_golden_would_not_check_makes_none(app: Path) -> None:
+    """It would expect the failure; of an agent, a golden marks such texts."""
+    golden = app.parent / "golden.yaml"
     write_files(app.parent, {"script.json": ["# silent hours\nFrom ten to six."]})
+    unchecked = ces("chat", app, says=f"Hi\n/golden {golden}\n")
+    code = callback("before_agent", "1 / 0")
+    write_files(app, {"agents/root/before_agent_callbacks/01/python_code.py": code})
+    failed = ces("chat", app, says=f"Hi\n/golden {golden}\n")
 
-    result = ces("chat", app, says=f"Hi\n/golden {app.parent / 'golden.yaml'}\n")
-
-    assert "turn 1: an agent says '# silent'" in result.stderr
-    assert not (app.parent / "golden.yaml").exists()
+    assert "turn 1: an agent says '# silent'" in unchecked.stderr
+    assert "turn 1 failed with CALLBACK_FAILED, so it makes no golden" in failed.stderr
+    assert not golden.exists()
 
 
 def test_a_chat_names_the_page_of_its_session(app: Path) -> None:

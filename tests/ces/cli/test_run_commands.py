@@ -103,14 +103,18 @@ def test_json_has_the_whole_run(folder: Path) -> None:
 
 
 def test_an_unknown_tool_says_where_tools_come_from(folder: Path) -> None:
-    """Unless that was said, and the tool is not there."""
+    """Unless that was said, and the tool is not there. A file of the app that is not read is said, too."""
     without = run("run-tool", str(folder / "tools/half.py"), *HERE, "--args", '{"number": 4}')
+    (folder / "tools/other").mkdir()
+    (folder / "tools/other/other.json").write_text("{")
+    unread = half(folder, *HERE)
     (folder / "tools/note.py").unlink()
     missing = half(folder, *HERE)
 
-    assert (1, 1) == (without.exit_code, missing.exit_code)
+    assert (1, 0, 1) == (without.exit_code, unread.exit_code, missing.exit_code)
     assert "unknown tool; known: none" in without.stderr
     assert "--tools DIR names the app" in without.stderr
+    assert f"{folder}/tools/other/other.json:1: it is not JSON" in unread.stderr
     assert "--tools DIR names the app" not in missing.stderr
 
 
@@ -128,15 +132,18 @@ def test_callbacks_run_in_order_on_one_session(folder: Path) -> None:
 
 
 def test_code_without_a_result_is_ended_and_says_why(folder: Path) -> None:
-    """A loop by its time, in words and in JSON."""
+    """A loop by its time, in words and in JSON; what nests too deep for Python fails as other code."""
     file = folder / "endless.py"
-    file.write_text("def endless() -> None:\n    while True:\n        pass\n")
+    file.write_text("def endless() -> None:\n    import time\n    time.sleep(600)\n")
     result = run("run-tool", str(file), "--timeout", "0.5")
-    answer = json.loads(run("run-tool", str(file), "--timeout", "0.5", "--json").stdout)
+    answer = json.loads(run("run-tool", str(file), *HERE, "--timeout", "0.01", "--json").stdout)
+    file.write_text(f"def deep() -> None:\n    return a{'.b' * 10_000}\n")
+    deep = run("run-tool", str(file))
 
-    assert 1 == result.exit_code
+    assert 1 == result.exit_code == deep.exit_code
     assert "SandboxTimeoutError: " in result.stderr
     assert "SandboxTimeoutError" == answer["error"]["type"]
+    assert deep.stderr.startswith("RecursionError: ")
 
 
 def test_a_stored_session_keeps_what_changes(
@@ -171,17 +178,6 @@ def test_a_stored_session_keeps_what_changes(
     assert session is not None
     assert 7 == session.state["halved"]
     assert ["user", "agent", "agent"] == [event.author for event in session.events]
-
-
-def test_a_file_that_is_no_store_is_refused(folder: Path) -> None:
-    """The message names the file."""
-    at = folder / "store"
-    at.mkdir()
-    (at / "store.sqlite3").write_bytes(b"no database" * 100)
-    result = half(folder, "--local", str(at), "--session", "shop/ada/s1")
-
-    assert 2 == result.exit_code
-    assert f"{at}/store.sqlite3: this is neither a store" in result.stderr
 
 
 SEES = """def sees() -> dict:
@@ -223,39 +219,39 @@ def test_a_copy_has_what_the_session_has(
     assert stored["response"] == copied["response"]
 
 
+RUN = ("run-tool", "tools/half.py")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["run-tool", "nowhere.py"], "nowhere.py cannot be read"),
-        (["run-tool", "tools/half.py", "--args", "{"], "not JSON"),
-        (
-            ["run-tool", "tools/half.py", "--shared-variable", "n"],
-            "--shared-variable: shared_variables must be",
-        ),
-        (["run-tool", "tools/half.py", "--args", "[]"], "a JSON object is wanted, such as {}, not []"),
-        (["run-tool", "tools/half.py", "--args", "@nowhere"], "nowhere cannot be read: No such file"),
-        (["run-tool", "tools/half.py", "--args", "@tools"], "tools cannot be read: Is a directory"),
-        (["run-tool", "tools/half.py", "--args", "@deep.json"], "not JSON: maximum recursion depth"),
-        (["run-tool", "tools/half.py", "--args", "-"], "not JSON: Expecting value"),
+        ([*RUN, "--args", "{"], "not JSON"),
+        ([*RUN, "--shared-variable", "n"], "--shared-variable: shared_variables must be"),
+        ([*RUN, "--args", "[]"], "a JSON object is wanted, such as {}, not []"),
+        ([*RUN, "--args", "@nowhere"], "nowhere cannot be read: No such file"),
+        ([*RUN, "--args", "@tools"], "tools cannot be read: Is a directory"),
+        ([*RUN, "--args", "@deep.json"], "not JSON: maximum recursion depth"),
+        ([*RUN, "--args", "-"], "not JSON: Expecting value"),
         (["run-tool", "tools"], "tools cannot be read: Is a directory"),
         (["run-tool", "latin.py"], "latin.py is not UTF-8; save it as UTF-8"),
-        (
-            ["run-tool", "tools/half.py", "--session", "a/b/ ", "--create"],
-            "neither begins nor ends with a space",
-        ),
-        (["run-tool", "tools/half.py", "--session", "a/b"], "--session a/b must be APP/USER/ID"),
-        (["run-tool", "tools/half.py", "--session", "a/b/c", "--variables", "{}"], "add --create"),
-        (["run-tool", "tools/half.py", "--session", "a/b/c", "--create", "--dry-run"], "leave out --create"),
-        (["run-tool", "tools/half.py", "--setting", "strict"], "write NAME=JSON"),
-        (["run-tool", "tools/half.py", "--setting", "strict=" + "[" * 20_000], "write NAME=JSON"),
-        (["run-tool", "tools/half.py", "--setting", "strict=true"], "unknown settings: strict"),
-        (["run-tool", "tools/half.py", "--sandbox", "none"], "'none' is not one of 'bubblewrap'"),
+        ([*RUN, "--session", "a/b/ ", "--create"], "neither begins nor ends with a space"),
+        ([*RUN, "--session", "a/b"], "--session a/b must be APP/USER/ID"),
+        ([*RUN, "--session", "a/b/c", "--variables", "{}"], "add --create"),
+        ([*RUN, "--session", "a/b/c", "--create", "--dry-run"], "leave out --create"),
+        ([*RUN, "--session", "a/b/c", "--local", "store"], "store/store.sqlite3: this is neither a store"),
+        ([*RUN, "--setting", "strict"], "write NAME=JSON"),
+        ([*RUN, "--setting", "strict=" + "[" * 20_000], "write NAME=JSON"),
+        ([*RUN, "--setting", "strict=true"], "unknown settings: strict"),
+        ([*RUN, "--sandbox", "none"], "'none' is not one of 'bubblewrap'"),
         (["run-callback", "after_model", "first.py"], "after_model callbacks need --llm-response"),
         (["run-callback", "before_tool", "first.py"], "before_tool callbacks need --tool"),
         (
             ["run-callback", "after_tool", "first.py", "--tool", "x"],
             "after_tool callbacks need --tool-response",
         ),
+        # Instead of running the code elsewhere.
+        (["run-tool", "tools/note.py", "--args", '{"text": "a"}'], "gcp-adk-store ces install"),
     ],
 )
 def test_what_cannot_be_run_ends_with_2(
@@ -263,8 +259,11 @@ def test_what_cannot_be_run_ends_with_2(
 ) -> None:
     """And says what to write instead."""
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("ADK_STORE_CES_ENVIRONMENT", "nowhere")
     (folder / "deep.json").write_text("[" * 100_000)
     (folder / "latin.py").write_bytes(b'def latin() -> str:\n    return "\xe4"\n')
+    (folder / "store").mkdir()
+    (folder / "store/store.sqlite3").write_bytes(b"no database" * 100)
     result = run(*arguments)
 
     assert 2 == result.exit_code
@@ -303,51 +302,10 @@ def test_code_steers_no_terminal(folder: Path) -> None:
         assert json.loads(as_json.stdout)["stdout"].startswith("\x1b[2J\x9b1m")
 
 
-def test_without_an_environment_it_says_how_to_install_it(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Instead of running the code elsewhere."""
-    monkeypatch.setenv("ADK_STORE_CES_ENVIRONMENT", str(tmp_path / "nowhere"))
-    result = run("run-tool", str(folder / "tools/note.py"), "--args", '{"text": "a"}')
-
-    assert 2 == result.exit_code
-    assert "gcp-adk-store ces install" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("host", "loopback"),
-    [
-        ("127.0.0.1", True),
-        ("127.1.2.3:8791", True),
-        ("localhost:*", True),
-        ("localhost", True),
-        ("[::1]:8080", True),
-        ("::1", True),
-        ("api.example.com:443", False),
-        ("10.0.0.1", False),
-        ("*", False),
-        ("*.localhost.example.com", False),
-    ],
-)
-def test_this_machine_is_reached_only_where_it_is_named(host: str, loopback: bool) -> None:  # noqa: FBT001  # a case
+def test_this_machine_is_reached_only_where_it_is_named() -> None:
     """Whatever its name resolves to."""
-    assert loopback is AllowedHost.of(host).is_here
+    here = ("127.0.0.1", "127.1.2.3:8791", "localhost:*", "localhost", "[::1]:8080", "::1")
+    elsewhere = ("api.example.com:443", "10.0.0.1", "*", "*.localhost.example.com")
 
-
-def test_a_file_of_the_app_that_is_not_read_is_said(folder: Path) -> None:
-    """And the code runs all the same."""
-    (folder / "tools/other").mkdir()
-    (folder / "tools/other/other.json").write_text("{")
-    result = half(folder, *HERE)
-
-    assert 0 == result.exit_code
-    assert f"{folder}/tools/other/other.json:1: it is not JSON" in result.stderr
-
-
-def test_code_that_nests_too_deep_for_python_fails_as_other_code(folder: Path) -> None:
-    """The command looks for its first function, too."""
-    (folder / "deep.py").write_text(f"def deep() -> None:\n    return a{'.b' * 10_000}\n")
-    result = run("run-tool", str(folder / "deep.py"))
-
-    assert 1 == result.exit_code
-    assert result.stderr.startswith("RecursionError: ")
+    assert [True] * len(here) == [AllowedHost.of(host).is_here for host in here]
+    assert not any(AllowedHost.of(host).is_here for host in elsewhere)
