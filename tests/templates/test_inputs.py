@@ -217,8 +217,8 @@ def test_tasks_are_resolved_in_order() -> None:
     first, second = resolve_tasks(TASKS, {"topic": "AI", "period": "May"})
     again, _ = resolve_tasks(iter(TASKS), {"topic": "tea", "period": "June"})
 
-    resolved = {"description": "Research AI", "expected_output": "A report on AI of May"}
-    assert dataclasses.replace(TASKS[0], **resolved) == first
+    of_may = "A report on AI of May"
+    assert first == dataclasses.replace(TASKS[0], description="Research AI", expected_output=of_may)
     assert (TASKS[1], "Research tea") == (second, again.description)
     assert before == [dataclasses.asdict(dataclasses.replace(task, metadata={})) for task in TASKS]
     with pytest.raises(dataclasses.FrozenInstanceError):

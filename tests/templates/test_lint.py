@@ -119,7 +119,7 @@ def test_a_finding_says_what_will_come_of_it() -> None:
         "the state 'b' is missing: it is left empty",
         "the artifact 'c' is missing: it is an error when it is filled",
     ] == [found.says for found in lint_template("{a}{b?}{artifact.c}", **NOTHING)]
-    kept, empty = (TemplateSettings(missing=missing) for missing in ("keep", "empty"))  # type: ignore[arg-type]
+    kept, empty = (TemplateSettings(missing=missing) for missing in ("keep", "empty"))
     for template, rules in (("{{a}}", TemplateSettings()), ("{a}", kept), ("{a}", empty)):
         (found,) = lint_template(template, state_keys=(), settings=rules)
         assert "error" not in found.says

@@ -120,14 +120,15 @@ async def test_the_first_missing_name_is_an_error_with_its_place_and_neighbours(
 
 async def test_what_is_no_template_no_settings_or_no_context_is_a_clear_error() -> None:
     """It says what it must be, for each function that takes one."""
-    for call, wrong in (
+    calls: tuple[tuple[Any, Any], ...] = (
         (partial(inject_session_state, context=session()), None),
         (session_instruction, None),
         (partial(resolve_template, inputs={}), 5),
         (lint_template, 5),
-    ):
+    )
+    for call, wrong in calls:
         with pytest.raises(InvalidInputError, match=f"template must be a text, not {type(wrong).__name__}"):
-            await call(wrong)  # type: ignore[operator]
+            await call(wrong)
     for call in (session_instruction, partial(inject_session_state, context=session())):
         with pytest.raises(InvalidInputError, match="settings must be a TemplateSettings, not NoneType"):
             await call("{a}", settings=None)  # type: ignore[misc,arg-type]

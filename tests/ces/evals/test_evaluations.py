@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -104,20 +103,16 @@ def test_golden_conversations_are_read(tmp_path: Path) -> None:
     assert second.expected == Expected(says=("It has shipped.",), calls=(looked_up, handed_over))
 
 
-def test_a_silent_text_is_not_checked(tmp_path: Path) -> None:
-    """Those beside it are, each by itself."""
-    (found,) = read(tmp_path, GOLDEN.replace('["Welcome!",', '["# silent", "Welcome!",'))
+def test_a_silent_text_is_not_checked_and_an_output_that_is_no_object_is_a_result(tmp_path: Path) -> None:
+    """Texts beside it are, each by itself. As the answer of a tool has it; also what is empty or false."""
+    (silent,) = read(tmp_path, GOLDEN.replace('["Welcome!",', '["# silent", "Welcome!",'))
+    outputs = []
+    for given in ("0", "[]", "false", "said"):
+        (found,) = read(tmp_path, GOLDEN.replace("{status: shipped}", given))
+        outputs += [call.output for call in (found.turns[1].expected.calls or ())[:1]]
 
-    assert found.turns[0].expected.says == ("Welcome!", "How can I help?")
-
-
-@pytest.mark.parametrize(("given", "output"), [("0", 0), ("[]", []), ("false", False), ("said", "said")])
-def test_an_output_that_is_no_object_is_a_result(tmp_path: Path, given: str, output: Any) -> None:
-    """As the answer of a tool has it; also one that is empty or false."""
-    (found,) = read(tmp_path, GOLDEN.replace("{status: shipped}", given))
-    (call, _) = found.turns[1].expected.calls or ()
-
-    assert call.output == {"result": output}
+    assert silent.turns[0].expected.says == ("Welcome!", "How can I help?")
+    assert outputs == [{"result": 0}, {"result": []}, {"result": False}, {"result": "said"}]
 
 
 def test_tests_of_turns_are_read(tmp_path: Path) -> None:
@@ -174,16 +169,16 @@ def test_the_evaluations_of_the_page_are_read(tmp_path: Path) -> None:
     assert {name for name in (*TYPES, *MATCH_TYPES) if f"`{name}`" not in page} == set()
 
 
-def test_an_exported_scenario_is_none(tmp_path: Path) -> None:
-    """It needs a model that plays the user."""
-    assert read(tmp_path, json.dumps({"displayName": "x", "scenario": {"task": "buy"}}), "e.json") == []
-
-
-def test_a_history_on_the_platform_is_reported(tmp_path: Path) -> None:
-    """The evaluation is not run."""
+def test_what_only_the_platform_can_run_is_none_or_says_what_it_needs(tmp_path: Path) -> None:
+    """A scenario needs a model that plays the user, a history is there."""
+    scenario = {"displayName": "x", "scenario": {"task": "buy"}}
     text = "tests:\n- {name: a, user: b, agent: c, historical_contexts: {session_id: s}}\n"
 
+    assert read(tmp_path, json.dumps(scenario), "e.json") == []
     assert read(tmp_path, text)[0].needs == "its historical_contexts are on the platform"
+
+
+ONE = "conversations:\n- {name: a, user: b, "
 
 
 @pytest.mark.parametrize(
@@ -195,31 +190,15 @@ def test_a_history_on_the_platform_is_reported(tmp_path: Path) -> None:
         ("conversations:\n- {turns: []}", 2, "name is missing"),
         ("conversations:\n- {name: a, turns: [{user: b}]}", 2, "expects nothing, so it cannot fail"),
         ("conversations:\n- name: a\n  turns:\n  - {user: b, agnet: c}", 4, "unknown name agnet"),
-        ("conversations:\n- {name: a, user: b, event: c, agent: d}", 2, "user or event, not both"),
-        ("conversations:\n- {name: a, user: b, turns: []}", 2, "has turns and is one"),
-        (
-            "conversations:\n- {name: a, user: b, expectations: [{type: says, value: x}]}",
-            2,
-            "unknown type says",
-        ),
-        ("conversations:\n- {name: a, user: b, expectations: [{type: equals}]}", 2, "needs a value, a text"),
-        (
-            "conversations:\n- {name: a, user: b, expectations: [{type: tool_input, value: x}]}",
-            2,
-            "needs a value, an object",
-        ),
-        (
-            "conversations:\n- {name: a, user: b, tool_calls: [{action: c, args: {x: {$matchType: like}}}]}",
-            2,
-            "unknown $matchType 'like'",
-        ),
-        ("conversations:\n- {name: a, user: b, agent: c, variables: 3}", 2, "variables must be an object"),
-        (
-            "conversations:\n- {name: a, user: b, agent: c, variables: [3]}",
-            2,
-            "variables in a list are names",
-        ),
-        ("conversations:\n- {name: a, user: b, agent: {$matchType: ignore}}", 2, "agent must be text"),
+        (ONE + "event: c, agent: d}", 2, "user or event, not both"),
+        (ONE + "turns: []}", 2, "has turns and is one"),
+        (ONE + "expectations: [{type: says, value: x}]}", 2, "unknown type says"),
+        (ONE + "expectations: [{type: equals}]}", 2, "needs a value, a text"),
+        (ONE + "expectations: [{type: tool_input, value: x}]}", 2, "needs a value, an object"),
+        (ONE + "tool_calls: [{action: c, args: {x: {$matchType: like}}}]}", 2, "unknown $matchType 'like'"),
+        (ONE + "agent: c, variables: 3}", 2, "variables must be an object"),
+        (ONE + "agent: c, variables: [3]}", 2, "variables in a list are names"),
+        (ONE + "agent: {$matchType: ignore}}", 2, "agent must be text"),
         (
             "tests:\n- {name: a, turns: [{user: b}], expectations: [{type: equals, value: x}]}",
             2,
@@ -237,16 +216,9 @@ def test_a_malformed_evaluation_is_named_with_its_line(
     assert (caught.value.line, says in caught.value.says) == (line, True), caught.value
 
 
-@pytest.mark.parametrize(
-    ("text", "event", "said"),
-    [
-        (None, None, "<event>session start</event>"),
-        (None, "welcome", "<event>session start</event>"),
-        (None, "no-input", "<event>no-input</event>"),
-        ("<event>welcome</event>", None, "<event>session start</event>"),
-        ("Hi", None, "Hi"),
-    ],
-)
-def test_an_event_is_said_as_the_platform_encodes_it(text: str | None, event: str | None, said: str) -> None:
+def test_an_event_is_said_as_the_platform_encodes_it() -> None:
     """The welcome of the tooling is the start of a session."""
-    assert said_of(text, event) == said
+    starts = ((None, None), (None, "welcome"), ("<event>welcome</event>", None))
+
+    assert {said_of(*each) for each in starts} == {"<event>session start</event>"}
+    assert [said_of(None, "no-input"), said_of("Hi", None)] == ["<event>no-input</event>", "Hi"]

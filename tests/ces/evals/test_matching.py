@@ -92,29 +92,19 @@ def test_a_regular_expression_that_takes_too_long_is_an_error(pattern: str) -> N
         fits("a" * 9_999 + "!", expected, similar=SIMILAR)
 
 
-@pytest.mark.parametrize(
-    ("expected", "says"),
-    [
+def test_what_cannot_be_matched_is_reported_before_anything_runs() -> None:
+    """``regex`` writes each repeat out: three of a thousand take 280 GB before the first comparison.
+
+    Usual repeats, of an id and an address, are accepted.
+    """
+    for expected, says in (
         ({"a": [{"$matchType": "fuzzy"}]}, "unknown $matchType 'fuzzy'"),
         ({"a": {"$matchType": "regexp", "$matchValue": "("}}, "regular expression '(' is not valid"),
-    ],
-)
-def test_a_match_type_that_is_none_is_reported(expected: dict[str, Any], says: str) -> None:
-    """Before anything runs."""
-    assert says in str(match_type_fault(expected))
+    ):
+        assert says in str(match_type_fault(expected))
     assert match_type_fault({"a": {"$matchType": "ignore"}}) is None
-
-
-@pytest.mark.parametrize("between", ["", " ", "\n", "(?#x)"])
-def test_a_regular_expression_whose_repeats_fill_the_memory_is_refused(between: str) -> None:
-    """``regex`` writes each repeat out: three of a thousand take 280 GB before the first comparison."""
-    pattern = f"(?x)(?:(?:a{{1000}}){between}{{1000}}){between}{{1000}}"
-
-    assert "repeats groups too often" in str(_pattern_fault(pattern))
-
-
-def test_a_regular_expression_with_usual_repeats_is_accepted() -> None:
-    """Of an id and an address."""
+    for between in ("", " ", "\n", "(?#x)"):
+        pattern = f"(?x)(?:(?:a{{1000}}){between}{{1000}}){between}{{1000}}"
+        assert "repeats groups too often" in str(_pattern_fault(pattern))
     uuid = "-".join(f"[0-9a-f]{{{count}}}" for count in (8, 4, 4, 4, 12))
-
     assert _pattern_fault(rf"^{uuid} {uuid} (?:\d{{1,3}}\.){{3}}\d{{1,3}}$") is None

@@ -34,22 +34,17 @@ def says(path: Path, version: str, implementation: str = "cpython") -> Path:
     return path
 
 
-def test_the_newest_of_pyenv_is_taken_before_the_path(tmp_path: Path) -> None:
-    """Its shims on PATH answer for another version, or not at all."""
+def test_the_newest_of_pyenv_is_taken_and_then_the_path_is_looked_at(tmp_path: Path) -> None:
+    """Its shims on PATH answer for another version. What is python3.12 there must be a CPython of it."""
     says(tmp_path / "versions/3.12.1/bin/python3.12", "3.12.1")
     newest = says(tmp_path / "versions/3.12.9/bin/python3.12", "3.12.9")
     says(tmp_path / "versions/3.13.0/bin/python3.12", "3.13.0")
-    found = find_interpreter(environ={**NOWHERE, "PYENV_ROOT": str(tmp_path)})
-
-    assert (str(newest), (3, 12, 9)) == (found.executable, found.version)
-
-
-def test_the_path_is_looked_at_after_pyenv(tmp_path: Path) -> None:
-    """What is called python3.12 there must be a CPython of that version."""
     on_path = says(tmp_path / "a/python3.12", "3.12.4")
     other = says(tmp_path / "b/python3.12", "3.12.4", "pypy")
+    of_pyenv = find_interpreter(environ={**NOWHERE, "PYENV_ROOT": str(tmp_path)})
     found = find_interpreter(environ={**NOWHERE, "PATH": str(on_path.parent)})
 
+    assert (str(newest), (3, 12, 9)) == (of_pyenv.executable, of_pyenv.version)
     assert str(on_path) == found.executable
     if sys.version_info[:2] != (3, 12):
         with pytest.warns(InterpreterWarning):
@@ -57,45 +52,70 @@ def test_the_path_is_looked_at_after_pyenv(tmp_path: Path) -> None:
         assert sys.version_info[:3] == found.version
 
 
-def test_another_version_is_warned_of(tmp_path: Path) -> None:
-    """Whether it was named, or is all there is."""
-    named = says(tmp_path / "python", "3.13.1")
-
-    with pytest.warns(InterpreterWarning, match=r"3\.13\.1, on the platform in 3\.12"):
-        assert (3, 13, 1) == find_interpreter(str(named)).version
-
-
-@pytest.mark.parametrize("content", ["#!/bin/sh\nexit 1\n", "#!/bin/sh\necho no\n"])
-def test_what_is_named_must_be_a_cpython(tmp_path: Path, content: str) -> None:
-    """Another implementation is none, nor is what does not run or does not answer."""
+def test_what_is_named_must_be_a_cpython(tmp_path: Path) -> None:
+    """Another implementation is none, nor what does not run or answer; another version is warned of."""
     path = tmp_path / "python"
-    path.write_text(content)
-    path.chmod(0o755)
-    for named in (str(path), str(tmp_path / "absent"), str(says(tmp_path / "pypy", "3.12.1", "pypy"))):
-        with pytest.raises(SandboxUnavailableError, match="not a CPython"):
-            find_interpreter(named)
+    for content in ("#!/bin/sh\nexit 1\n", "#!/bin/sh\necho no\n"):
+        path.write_text(content)
+        path.chmod(0o755)
+        for named in (path, tmp_path / "absent", says(tmp_path / "pypy", "3.12.1", "pypy")):
+            with pytest.raises(SandboxUnavailableError, match="not a CPython"):
+                find_interpreter(str(named))
+    with pytest.warns(InterpreterWarning, match=r"3\.13\.1, on the platform in 3\.12"):
+        assert (3, 13, 1) == find_interpreter(str(says(path, "3.13.1"))).version
 
 
-def test_an_environment_is_in_the_users_cache_unless_it_is_named() -> None:
-    """By a variable of its own, or by the one for caches."""
+def test_an_environment_is_in_the_users_cache_unless_it_is_named(tmp_path: Path) -> None:
+    """By a variable of its own, or by the one for caches.
+
+    A clone whose set-up installed one has it, where the user's cache has none, and none is named.
+    """
     assert Path("/a") == default_folder({"ADK_STORE_CES_ENVIRONMENT": "/a", "HOME": "/h"})
     assert Path.cwd() / "a" == default_folder({"ADK_STORE_CES_ENVIRONMENT": "a"})
     assert Path("/c/gcp-adk-store/ces") == default_folder({"XDG_CACHE_HOME": "/c", "HOME": "/h"})
     assert Path("/h/.cache/gcp-adk-store/ces") == default_folder({"HOME": "/h"})
 
+    clone, cache = tmp_path / "clone", tmp_path / "cache"
+    environ = {"XDG_CACHE_HOME": str(cache)}
+    of_user = cache / "gcp-adk-store/ces"
+    assert of_user == installed_folder(environ, clone=clone)
+    for folder in (clone / ".cache/ces", of_user):
+        folder.mkdir(parents=True)
+    (clone / "pyproject.toml").touch()
+    (clone / ".cache/ces/interpreter.json").touch()
+    assert clone / ".cache/ces" == installed_folder(environ, clone=clone)
+    assert Path("/n") == installed_folder({**environ, "ADK_STORE_CES_ENVIRONMENT": "/n"}, clone=clone)
+    (of_user / "interpreter.json").touch()
+    assert of_user == installed_folder(environ, clone=clone)
 
-def test_the_command_says_why_it_cannot_install(tmp_path: Path) -> None:
-    """With a status of its own, and leaves what was there."""
-    ran = CliRunner().invoke(
-        command, ["ces", "install", "--python", "/nowhere", "--folder", str(tmp_path / "a")]
-    )
+
+@pytest.mark.parametrize(
+    ("folder", "options", "says"),
+    [
+        ("precious", [], "precious holds something else, and would be lost; name another folder"),
+        ("precious/file", [], "file holds something else"),
+        ("precious/file/below", [], "below cannot be made: File exists; name another folder"),
+        (
+            "a",
+            ["--python", "/nowhere"],
+            "Error: /nowhere is not a CPython that runs; name another interpreter",
+        ),
+    ],
+)
+def test_the_command_says_why_it_cannot_install(
+    tmp_path: Path, folder: str, options: list[str], says: str
+) -> None:
+    """With 2; an environment is installed in place of an environment, and of nothing else."""
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious/file").write_text("dear")
+    named = str(tmp_path / folder)
+    ran = CliRunner().invoke(command, ["ces", "install", *options, "--folder", named])
 
     assert 2 == ran.exit_code
-    assert ran.output.splitlines() == [
-        f"{tmp_path / 'a'}: installing {', '.join(PACKAGES)} by pip, some 90 MB",
-        "Error: /nowhere is not a CPython that runs; name another interpreter",
-    ]
-    assert [] == list(tmp_path.iterdir())
+    assert says in ran.stderr
+    assert ran.output.startswith(f"{named}: installing {', '.join(PACKAGES)} by pip, some 90 MB\n")
+    assert "dear" == (tmp_path / "precious/file").read_text()
+    assert ["precious"] == [path.name for path in tmp_path.iterdir()]
 
 
 def test_an_environment_that_does_not_fit_is_reported(environment_folder: Path, tmp_path: Path) -> None:
@@ -127,20 +147,3 @@ def test_only_the_named_packages_are_carried_inside(environment_folder: Path) ->
     assert compiled[0].exists()
     with pytest.raises(SandboxUnavailableError, match="cannot be imported: No module"):
         carried_code(environment, ["absent.package.module"])
-
-
-def test_a_clone_whose_set_up_installed_an_environment_has_it(tmp_path: Path) -> None:
-    """Where the user's cache has none, and none is named."""
-    clone, cache = tmp_path / "clone", tmp_path / "cache"
-    environ = {"XDG_CACHE_HOME": str(cache)}
-    of_user = cache / "gcp-adk-store/ces"
-    assert of_user == installed_folder(environ, clone=clone)
-
-    for folder in (clone / ".cache/ces", of_user):
-        folder.mkdir(parents=True)
-    (clone / "pyproject.toml").touch()
-    (clone / ".cache/ces/interpreter.json").touch()
-    assert clone / ".cache/ces" == installed_folder(environ, clone=clone)
-    assert Path("/n") == installed_folder({**environ, "ADK_STORE_CES_ENVIRONMENT": "/n"}, clone=clone)
-    (of_user / "interpreter.json").touch()
-    assert of_user == installed_folder(environ, clone=clone)

@@ -18,19 +18,16 @@ from gcp_adk_store.ces.sandbox import (
 )
 from tests.ces.sandbox.attacks import THREADS
 from tests.ces.sandbox.conftest import Run, outside, processes_of_runs
+from tests.support.lengths import at_length
 
+WALL: dict[str, Any] = {"wall_s": 2}
 ENDS: dict[str, tuple[str, dict[str, Any], type[SandboxError]]] = {
     "an endless loop that ignores signals": (
         "import signal\nfor n in (2, 14, 15, 24): signal.signal(n, signal.SIG_IGN)\nwhile True: pass",
-        {"wall_s": 2},
+        WALL,
         SandboxTimeoutError,
     ),
-    "an endless sleep": ("import time; time.sleep(600)", {"wall_s": 2}, SandboxTimeoutError),
-    "an endless match": (
-        "import re; re.match('(a+)+$', 'a' * 40 + 'b')",
-        {"wall_s": 2},
-        SandboxTimeoutError,
-    ),
+    "an endless sleep": ("import time; time.sleep(600)", WALL, SandboxTimeoutError),
     "processor time": ("while True: pass", {"cpu_s": 1}, SandboxTimeoutError),
     "4 GB": ("x = bytearray(4 * 10**9)", {}, SandboxMemoryError),
     "memory little by little": (
@@ -50,12 +47,10 @@ ENDS: dict[str, tuple[str, dict[str, Any], type[SandboxError]]] = {
     "sys.exit": ("import sys; sys.exit(3)", {}, SandboxCrashError),
     "noise as a frame": ("import os; os.write(3, b'noise' * 10)\nwhile True: pass", {}, SandboxProtocolError),
     "a frame of 4 GB": ("import os; os.write(3, b'\\xff' * 8)\nwhile True: pass", {}, SandboxProtocolError),
-    "too many calls": (
-        "for _ in range(9): call_host({})",
-        {"host_calls": 5},
-        SandboxProtocolError,
-    ),
+    "too many calls": ("for _ in range(9): call_host({})", {"host_calls": 5}, SandboxProtocolError),
 }
+MATCHES = ("import re; re.match('(a+)+$', 'a' * 40 + 'b')", WALL, SandboxTimeoutError)
+ENDS |= at_length({}, {"an endless match": MATCHES})  # it is killed as a loop is
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +90,8 @@ async def test_after_all_of_them_the_next_run_works(run: Run) -> None:
     assert 2 == await run("result = 1 + 1")
 
 
-async def test_as_many_threads_as_are_promised_start(run: Run) -> None:
-    """With stacks as large as Python makes them, each with memory of its own."""
+async def test_threads_are_limited(run: Run) -> None:
+    """As many as are promised start, with Python's stacks and memory of their own; beyond, one fails."""
     code = """
 import threading
 done = threading.Event()
@@ -110,12 +105,7 @@ for each in threads: each.join()
 result = len(threads)
 """
     assert 60 == await run(code)
-
-
-async def test_threads_are_limited(run: Run) -> None:
-    """Beyond, starting one fails; below, it does not."""
     code = f"{THREADS}\nresult = made"
-
     assert 20 < await run(code, threads=40) < 40
     assert 199 == outside(code)
 

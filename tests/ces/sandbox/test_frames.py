@@ -71,7 +71,7 @@ def test_whatever_bytes_are_frames_or_one_kind_of_error(pieces: list[bytes]) -> 
 
 
 def test_a_frame_may_be_as_deep_and_as_large_as_its_limits() -> None:
-    """And no more; brackets in a text are no depth."""
+    """And no more; brackets in a text are no depth. A long number takes more time than it has characters."""
     deep: Any = 1
     for _ in range(LIMITS.frame_depth - 2):
         deep = [deep]
@@ -86,9 +86,6 @@ def test_a_frame_may_be_as_deep_and_as_large_as_its_limits() -> None:
     with pytest.raises(SandboxProtocolError, match="frame_bytes"):
         FrameReader(LIMITS).feed(bytes_of(Result({"a": "x" * 4096})))
 
-
-def test_the_numbers_of_a_frame_have_a_limit() -> None:
-    """A long number takes more time than it has characters; a long text does not."""
     limits = Limits(frame_values=10)
 
     assert [Result({"a": 10**700})] == FrameReader(limits).feed(bytes_of(Result({"a": 10**700})))

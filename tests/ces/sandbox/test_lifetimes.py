@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,9 @@ from gcp_adk_store.ces.sandbox import (
 )
 from gcp_adk_store.ces.sandbox.zygotes import ZygoteProcess
 from tests.ces.sandbox.conftest import ENTRY, no_host, processes_of_runs, run_in, zygotes
+from tests.support.lengths import at_length
 
+RUNS = at_length(40, 120)
 ASKS = {"code": "call_host({})"}
 ENDS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("result = 1", {}),
@@ -73,33 +75,24 @@ def ends(number: int) -> bool:
         os.close(handle)
 
 
-async def test_a_cancelled_run_leaves_no_process(sandbox: BubblewrapSandbox) -> None:
-    """When the cancellation is raised, its process is gone already."""
-    before, runs = zygotes(), processes_of_runs()
-    task = await begun(sandbox)
-    made, of_this = zygotes() - before, processes_of_runs() - runs
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+async def test_a_cancelled_run_leaves_nothing(sandbox: BubblewrapSandbox) -> None:
+    """When the cancellation is raised, its process is gone already, also if it is cancelled again meanwhile.
 
-    assert of_this < made
-    assert 1 == len(of_this)
-    assert runs == processes_of_runs()
-
-
-async def test_a_run_that_is_cancelled_again_while_it_ends_leaves_nothing(sandbox: BubblewrapSandbox) -> None:
-    """Neither a process, nor a task, nor a descriptor that the event loop still waits for."""
-    runs, tasks = processes_of_runs(), asyncio.all_tasks()
-    for _ in range(3):
+    Neither a task stays, nor a descriptor that the event loop still waits for.
+    """
+    before, runs, tasks = zygotes(), processes_of_runs(), asyncio.all_tasks()
+    for again in (False, True, True):
         task = await begun(sandbox)
+        of_this = processes_of_runs() - runs
+        assert (1, True) == (len(of_this), of_this < zygotes() - before)
         task.cancel()
-        while not task.done():
+        while again and not task.done():
             await asyncio.sleep(0)
             task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
-        assert task.cancelled()
-        assert runs == processes_of_runs()
-        assert tasks == asyncio.all_tasks()
+        assert (runs, tasks) == (processes_of_runs(), asyncio.all_tasks())
         assert 2 == await run_in(sandbox, "result = 1 + 1")
 
 
@@ -197,38 +190,32 @@ async def test_a_host_without_descriptors_refuses_a_run_and_ends_no_other(sandbo
     assert 2 == await run_in(sandbox, "result = 1 + 1")
 
 
-def no_thread(_: threading.Thread) -> None:
-    """Start none, as where a process may have no more."""
-    raise RuntimeError("can't start new thread")
+def nothing_is_started(error: Exception) -> Callable[..., None]:
+    """Return what starts nothing, as where a process may have no more, or for a reason nobody foresaw."""
 
+    def start(*_: Any, **__: Any) -> None:
+        raise error
 
-def no_process(*_: Any, **__: Any) -> None:
-    """Start none, for a reason that nobody foresaw."""
-    raise LookupError("unforeseen")
+    return start
 
 
 @pytest.mark.parametrize(
-    ("of", "name", "instead", "shown"),
+    ("of", "name", "error", "shown"),
     [
-        (threading.Thread, "start", no_thread, (SandboxUnavailableError, "can't start new thread")),
-        (subprocess, "Popen", no_process, (LookupError, "unforeseen")),
+        (threading.Thread, "start", RuntimeError("can't start new thread"), SandboxUnavailableError),
+        (subprocess, "Popen", LookupError("unforeseen"), LookupError),
     ],
 )
 async def test_a_sandbox_that_does_not_start_is_reported_to_who_waits_and_starts_later(
-    environment_folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    of: Any,
-    name: str,
-    instead: Any,
-    shown: tuple[type[Exception], str],
+    environment_folder: Path, of: Any, name: str, error: Exception, shown: type[Exception]
 ) -> None:
     """Nobody waits for a start that never began."""
     box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, preload=())
     before = descriptors()
-    with monkeypatch.context() as patch:
-        patch.setattr(of, name, instead)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(of, name, nothing_is_started(error))
         for _ in range(2):
-            with pytest.raises(shown[0], match=shown[1]):
+            with pytest.raises(shown, match=str(error)):
                 await run_in(box, "result = 1")
     assert len(descriptors()) == len(before)
 
@@ -264,14 +251,14 @@ async def test_a_process_that_is_ended_before_it_begins_is_made_again_and_ends_n
 
 async def test_hundreds_of_runs_can_be_asked_for_at_once(environment_folder: Path) -> None:
     """More than fit into the queue of a socket."""
-    box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, preload=(), runs_at_once=120)
+    box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, preload=(), runs_at_once=RUNS)
     try:
-        found = await asyncio.gather(*(run_in(box, f"result = {number}") for number in range(120)))
+        found = await asyncio.gather(*(run_in(box, f"result = {number}") for number in range(RUNS)))
     finally:
         await box.close()
 
-    assert list(range(120)) == found
-    assert 120 == box.runs_at_once
+    assert list(range(RUNS)) == found
+    assert RUNS == box.runs_at_once
 
 
 async def test_a_sandbox_that_was_ended_or_closed_starts_again(environment_folder: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -104,18 +104,15 @@ async def test_large_requests_answers_and_results_pass(sandbox: BubblewrapSandbo
 async def test_what_is_no_json_or_too_large_is_refused_before_anything_runs(
     sandbox: BubblewrapSandbox,
 ) -> None:
-    """On the host's side; the message names the limit."""
+    """On the host's side; the message names the limit, which is a positive number."""
     with pytest.raises(InvalidInputError, match="is not JSON"):
         await sandbox.run({"code": object()}, no_host)
     with pytest.raises(InvalidInputError, match=r"the 100 of frame_bytes; go on in .*, or raise it"):
         await sandbox.run({"code": "x" * 200}, no_host, limits=Limits(frame_bytes=100))
-
-
-@pytest.mark.parametrize("value", [0, -1, 1.5, True, float("inf"), "1"])
-def test_a_limit_is_a_positive_number(value: Any) -> None:
-    """Whatever would mean none, or nothing, is refused."""
-    with pytest.raises(InvalidInputError, match="threads"):
-        Limits(threads=value)
+    wrong: tuple[Any, ...] = (0, -1, 1.5, True, float("inf"), "1")
+    for value in wrong:
+        with pytest.raises(InvalidInputError, match="threads"):
+            Limits(threads=value)
 
 
 async def test_what_the_answer_raises_ends_the_run(sandbox: BubblewrapSandbox) -> None:
@@ -132,18 +129,12 @@ async def test_what_the_answer_raises_ends_the_run(sandbox: BubblewrapSandbox) -
 
 def test_it_serves_several_event_loops_and_threads(sandbox: BubblewrapSandbox) -> None:
     """At the same time, and after those that started it have ended."""
-    found: list[int] = []
 
-    def work(number: int) -> None:
-        found.append(asyncio.run(run_in(sandbox, f"result = {number}")))
+    def work(number: int) -> int:
+        return int(asyncio.run(run_in(sandbox, f"result = {number}")))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert [0, 1, 2, 3] == sorted(found)
+    with ThreadPoolExecutor(4) as threads:
+        assert [0, 1, 2, 3] == list(threads.map(work, range(4)))
 
 
 @pytest.mark.usefixtures("sandbox")
@@ -182,28 +173,23 @@ async def test_what_is_missing_is_named_with_the_command_that_installs_it(
         await nowhere.start()
 
 
-@pytest.mark.parametrize(
-    ("said", "is_of_rights"),
-    [
+async def test_why_bubblewrap_does_not_start_is_reported(environment_folder: Path, tmp_path: Path) -> None:
+    """As it said it; and how namespaces are allowed, where it is they that are not."""
+    refuses = tmp_path / "bwrap"
+    for said, is_of_rights in (
         ("bwrap: No permissions to create new namespace", True),
         ("bwrap: setting up uid map: Permission denied", True),
         ("bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted", True),
         ("bwrap: Unknown option --clearenv", False),
-    ],
-)
-async def test_why_bubblewrap_does_not_start_is_reported(
-    environment_folder: Path, tmp_path: Path, said: str, *, is_of_rights: bool
-) -> None:
-    """As it said it; and how namespaces are allowed, where it is they that are not."""
-    refuses = tmp_path / "bwrap"
-    refuses.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
-    refuses.chmod(0o755)
-    box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, bwrap=str(refuses))
+    ):
+        refuses.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+        refuses.chmod(0o755)
+        box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, bwrap=str(refuses))
+        with pytest.raises(SandboxUnavailableError) as caught:
+            await box.start()
 
-    with pytest.raises(SandboxUnavailableError) as caught:
-        await box.start()
-    assert said in str(caught.value)
-    assert is_of_rights == ("user namespaces" in str(caught.value))
+        assert said in str(caught.value)
+        assert is_of_rights == ("user namespaces" in str(caught.value))
 
 
 async def test_without_a_sandbox_code_is_warned_of_and_does_the_same(passing: PassingTime) -> None:
