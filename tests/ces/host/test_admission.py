@@ -17,6 +17,7 @@ from gcp_adk_store.ces.host.admission import Machine, Places, Room
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Clock, Limits
 from gcp_adk_store.errors import OverloadedError
 from tests.ces.host.runs import Gate, error_of, ran, result_of, tool
+from tests.support.lengths import at_length
 from tests.support.quick_time import QuickTime
 
 GIB = 1024**3
@@ -53,25 +54,22 @@ def test_there_are_as_many_sandboxes_as_the_machine_bears(
 
 
 def test_a_borrowed_sandbox_bounds_them_too() -> None:
-    """Its places are not more than it says, and calls not deeper than there are places."""
+    """Its places are not more than it says, and calls not deeper than there are places.
+
+    A process counts the processors that it may use, not the machine's, and no more memory than there is.
+    """
     machine = Machine(cpus=8, memory_bytes=64 * GIB)
     room = Room.of(RuntimeSettings(), BubblewrapSandbox(runs_at_once=3), machine)
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        here = Machine.here()
+    finally:
+        os.sched_setaffinity(0, allowed)
 
     assert (3, 3, 3) == (room.places, room.per_session, room.levels)
-
-
-def test_a_process_counts_the_processors_that_it_may_use() -> None:
-    """Not those of the machine; and no more memory than there is."""
-    code = (
-        "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
-        "from gcp_adk_store.ces.host.admission import Machine\n"
-        "here = Machine.here(); print(here.cpus, here.memory_bytes)"
-    )
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    cpus, memory = map(int, printed.split())
-
-    assert 1 == cpus
-    assert 0 < memory <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 1 == here.cpus
+    assert 0 < here.memory_bytes <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 class Line:
@@ -124,37 +122,17 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_sessions_that_wait_take_turns() -> None:
-    """One that comes with many runs first does not keep the others from theirs."""
-    line = Line()
-    for name in ("x1", "x2", "x3", "y1", "y2"):
-        await line.come(name)
-    for name in ("a1", "a2", "a3", "b1", "c1", "c2"):
-        await line.come(name)
-    assert line.begun == ["x1", "x2", "x3", "y1", "y2"]
-    for name in ("x1", "x2", "x3", "y1", "y2"):
-        await line.end(name)
-    assert line.begun[5:] == ["a1", "b1", "c1", "a2", "c2"]
-
-
 async def test_users_that_wait_take_turns_and_then_their_sessions() -> None:
-    """One user with many sessions has one turn for each turn of another user."""
+    """One user with many sessions, or a session with many runs, has one turn for each turn of another."""
     line = Line()
     held = ("x.x1", "x.x2", "x.x3", "y.y1", "y.y2")
-    for name in held:
+    many = [f"many.{session}1" for session in "abcdefgh"]
+    for name in (*held, *many, "many.a2", "one.s1", "one.s2"):
         await line.come(name)
-    for session in "abcdefgh":
-        await line.come(f"many.{session}1")
-    await line.come("many.a2")
-    await line.come("one.s1")
-    await line.come("one.s2")
-    for name in (*held, "many.a1", "one.s1"):
+    for name in (*held, "many.a1", "one.s1", *many[1:]):
         await line.end(name)
 
-    assert [
-        *("many.a1", "one.s1", "many.b1", "one.s2"),
-        *("many.c1", "many.d1", "many.e1"),
-    ] == line.begun[5:]
+    assert line.begun[5:] == ["many.a1", "one.s1", "many.b1", "one.s2", *many[2:], "many.a2"]
 
 
 async def test_who_waits_too_long_has_no_place_and_takes_none_away() -> None:
@@ -289,13 +267,14 @@ async def test_a_call_that_starts_many_of_itself_has_no_more_sandboxes_than_its_
     bubblewrap: BubblewrapSandbox,
 ) -> None:
     """They come one after the other, all of them, and their memory in sum is bounded."""
+    count = at_length(8, 16)
     many = PythonTool(
         name="many",
         code=tool(
             """
-            calls = [async_tools.many({"n": n - 1}) for _ in range(16)] if n else []
+            calls = [async_tools.many({"n": n - 1}) for _ in range(COUNT)] if n else []
             return 1 + sum(call().json()["result"] for call in calls)
-            """,
+            """.replace("COUNT", str(count)),
             name="many",
             parameters="n",
         ),
@@ -305,11 +284,11 @@ async def test_a_call_that_starts_many_of_itself_has_no_more_sandboxes_than_its_
     runtime = PythonRuntime(await two_sessions(), tools=[many], sandbox=sandbox, settings=settings)
 
     runs = await asyncio.gather(*(runtime.call_tool("many", {"n": 1}, f"shop/ada/s{n}") for n in range(2)))
-    assert [run.result for run in runs] == [17, 17]
+    assert [run.result for run in runs] == [count + 1] * 2
     assert 2 <= sandbox.most <= 6
     assert sandbox.limits == {GIB}
     sandbox.most = 0
-    assert (await runtime.call_tool("many", {"n": 1}, "shop/ada/s0")).result == 17
+    assert (await runtime.call_tool("many", {"n": 1}, "shop/ada/s0")).result == count + 1
     assert 2 <= sandbox.most <= 5
 
 
@@ -403,7 +382,7 @@ async def test_runs_on_a_small_sandbox_never_wait_for_each_other_in_a_circle(
     """Nor do those of two runtimes that borrow the same: all levels of calls, from many sessions at once."""
     sessions = InMemorySessionService()
     keys = []
-    for number in range(8):
+    for number in range(at_length(4, 8)):
         await sessions.create_session(app_name="shop", user_id="ada", session_id=f"s{number}")
         keys.append(f"shop/ada/s{number}")
     settings = RuntimeSettings(limits=Limits(wall_s=20), max_depth=2)

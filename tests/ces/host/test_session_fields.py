@@ -115,20 +115,12 @@ def test_a_mark_of_the_whole_body_counts_wherever_it_stands(at: str) -> None:
     """Also beside a reference; the body is the session's value then."""
     marks = {place: USER if place == at else {} for place in ("requestBody", "media type", "reference")}
     body = {**marks["requestBody"], "content": {JSON: {**marks["media type"], "schema": {}}}}
+    refers = {"$ref": "#/components/requestBodies/Body", **marks["reference"]}
+    pay = {"post": {"operationId": "pay", "requestBody": refers}}
     document = {
         "info": {"title": "Bank"},
         "paths": {"/pay": {"$ref": "#/components/pathItems/~1pay%7B%7D"}},
-        "components": {
-            "requestBodies": {"Body": body},
-            "pathItems": {
-                "/pay{}": {
-                    "post": {
-                        "operationId": "pay",
-                        "requestBody": {"$ref": "#/components/requestBodies/Body", **marks["reference"]},
-                    }
-                }
-            },
-        },
+        "components": {"requestBodies": {"Body": body}, "pathItems": {"/pay{}": pay}},
     }
     found = OpenApiTool.from_spec(document, server="https://bank.test").operations["Bank_pay"]
 
@@ -151,38 +143,31 @@ def test_a_name_that_a_server_reads_as_one_of_the_session_is_refused(
 
 
 def test_a_text_within_a_body_is_no_object_with_a_value_of_the_session() -> None:
-    """Nor is an object a list."""
+    """Nor is an object a list. A form has the session's values in an object of fields."""
     found = operation({"properties": {"order": WHOSE, "orders": {"items": WHOSE}}})
+    form = operation(WHOSE, media_type=FORM)
 
-    with pytest.raises(ArgumentsError, match="order of the body must be an object, not str"):
-        found.request({"order": '{"user": "mallory"}'}, {}, SESSION)
-    with pytest.raises(ArgumentsError, match="orders of the body must be a list, not dict"):
-        found.request({"orders": {"user": "mallory"}}, {}, SESSION)
-
-
-def test_a_form_has_the_values_of_the_session() -> None:
-    """In an object of fields; a name that a server could read as the field's is refused."""
-    found = operation(WHOSE, media_type=FORM)
-
-    assert {"user": "alice", "note": "n"} == found.request(
-        {"body": {"user": "mallory", "note": "n"}}, {}, SESSION
-    ).data
+    for wrong, says in (
+        ({"order": '{"user": "mallory"}'}, "order of the body must be an object, not str"),
+        ({"orders": {"user": "mallory"}}, "orders of the body must be a list, not dict"),
+    ):
+        with pytest.raises(ArgumentsError, match=says):
+            found.request(wrong, {}, SESSION)
+    given = {"user": "mallory", "note": "n"}
+    assert {"user": "alice", "note": "n"} == form.request({"body": given}, {}, SESSION).data
     with pytest.raises(ArgumentsError, match=r"cannot have a field 'user\[\]'"):
-        found.request({"user[]": "mallory"}, {}, SESSION)
+        form.request({"user[]": "mallory"}, {}, SESSION)
 
 
 def test_without_a_value_in_the_session_the_callers_is_not_sent() -> None:
     """Neither in the body, at any depth, nor as a parameter."""
-    found = operation(
-        {"properties": {"user": USER, "order": WHOSE}},
-        parameters=({"name": "who", "in": "query", "schema": USER},),
-    )
+    who = {"name": "who", "in": "query", "schema": USER}
+    found = operation({"properties": {"user": USER, "order": WHOSE}}, parameters=(who,))
     given = {"body": {"user": "mallory", "order": {"user": "mallory", "note": "n"}}, "who": "mallory"}
 
     outgoing = found.request(given, {}, SessionValues())
 
-    assert {"order": {"note": "n"}} == outgoing.json
-    assert outgoing.params is None
+    assert ({"order": {"note": "n"}}, None) == (outgoing.json, outgoing.params)
 
 
 @pytest.mark.parametrize(
@@ -277,63 +262,65 @@ def test_a_parameter_keeps_its_argument_if_the_session_gives_a_field_of_its_name
     assert ([("user", "bob")], {"user": "alice", "note": "n"}) == (outgoing.params, outgoing.json)
 
 
-def test_a_schema_that_doubles_its_fields_at_each_level_is_refused() -> None:
-    """30 levels of references would be combined in 2**30 steps."""
-    components: dict[str, Any] = {
-        f"S{level}": {"properties": {key: {"$ref": f"#/components/schemas/S{level + 1}"} for key in "xy"}}
-        for level in range(30)
-    }
-    twice = {"allOf": [{"$ref": "#/components/schemas/S0"}] * 2}
-    found = operation(twice, components={**components, "S30": WHOSE})
-
-    with pytest.raises(ArgumentsError, match="combines more than 100,000 fields"):
-        found.request({}, {}, SESSION)
-
-
-def doubled(levels: int, last: dict[str, Any], *, required: bool = False) -> Operation:
+def doubled(levels: int, last: dict[str, Any], *, required: bool = False, twice: bool = False) -> Operation:
     """Return an operation in whose body each level refers twice to the next, down to *last*."""
     level = {"required": ["a", "b"]} if required else {}
-    components: dict[str, Any] = {
-        f"S{number}": {
-            **level,
-            "properties": {name: {"$ref": f"#/components/schemas/S{number + 1}"} for name in "ab"},
-        }
-        for number in range(levels)
-    }
-    return operation({"$ref": "#/components/schemas/S0"}, components={**components, f"S{levels}": last})
+    components: dict[str, Any] = {f"S{levels}": last}
+    for number in range(levels):
+        below = {"$ref": f"#/components/schemas/S{number + 1}"}
+        components[f"S{number}"] = {**level, "properties": {"a": below, "b": below}}
+    whole = {"$ref": "#/components/schemas/S0"}
+    return operation({"allOf": [whole] * 2} if twice else whole, components=components)
 
 
-@pytest.mark.parametrize("levels", [13, 30])
-def test_a_schema_that_makes_a_request_of_too_many_fields_is_refused(levels: int) -> None:
-    """12 levels are 4,096 values of the session, 30 are 2**30."""
-    with pytest.raises(ArgumentsError, match="more than 10,000 fields of one value"):
-        doubled(levels, USER).request({}, {}, SESSION)
+ITEMS = {"properties": {"items": {"items": WHOSE}}}
+LISTS = {"properties": {"items": {"items": {"properties": {"users": {"items": USER}, "note": NOTE}}}}}
+LONG = SessionValues(variables={"user": "a" * 3000})
+
+
+@pytest.mark.parametrize(
+    ("found", "given", "session", "says"),
+    [
+        # 30 levels of references would be combined in 2**30 steps.
+        (doubled(30, WHOSE, twice=True), {}, SESSION, "combines more than 100,000 fields"),
+        # 12 levels are 4,096 values of the session.
+        (doubled(13, USER), {}, SESSION, "more than 10,000 fields of one value"),
+        (doubled(30, USER), {}, SESSION, "more than 10,000 fields of one value"),
+        # Each list is a place for values of the session, whether the request gives it items or not.
+        (
+            doubled(18, {"properties": {"users": {"items": USER}}}, required=True),
+            {},
+            SESSION,
+            "more than 10,000 fields of one value",
+        ),
+        # A list of the caller repeats what the document marks for each of its items.
+        (
+            operation(ITEMS),
+            {"items": [{}] * 10_001},
+            SESSION,
+            "more than the 10,000 values, or the 2,097,152 characters",
+        ),
+        (operation(ITEMS), {"items": [{}] * 1000}, LONG, "give shorter lists"),
+        # Each item of a list that may have a value of the session is looked at.
+        (
+            operation(LISTS),
+            {"items": [{"users": []}] * 60_000},
+            SESSION,
+            "more than 100,000 objects and lists of the request",
+        ),
+    ],
+)
+def test_a_request_of_too_many_fields_is_refused(
+    found: Operation, given: dict[str, Any], session: SessionValues, says: str
+) -> None:
+    """Whether the document doubles them at each level, or the caller's lists repeat them."""
+    with pytest.raises(ArgumentsError, match=says):
+        found.request(given, {}, session)
+
+
+def test_a_request_of_as_many_fields_as_it_may_have_is_sent() -> None:
+    """At the level before too many."""
     assert 4096 == str(doubled(12, USER).request({}, {}, SESSION).json).count("alice")
-
-
-def test_a_schema_whose_lists_double_at_each_level_is_refused() -> None:
-    """Each list is a place for values of the session, whether the request gives it items or not."""
-    with pytest.raises(ArgumentsError, match="more than 10,000 fields of one value"):
-        doubled(18, {"properties": {"users": {"items": USER}}}, required=True).request({}, {}, SESSION)
-
-
-def test_the_session_gives_a_request_no_more_than_it_may_have() -> None:
-    """A list of the caller repeats what the document marks for each of its items."""
-    found = operation({"properties": {"items": {"items": WHOSE}}})
-
-    with pytest.raises(ArgumentsError, match="more than the 10,000 values, or the 2,097,152 characters"):
-        found.request({"items": [{}] * 10_001}, {}, SESSION)
-    with pytest.raises(ArgumentsError, match="give shorter lists"):
-        found.request({"items": [{}] * 1000}, {}, SessionValues(variables={"user": "a" * 3000}))
-
-
-def test_lists_of_lists_with_nothing_of_the_session_have_an_end() -> None:
-    """Each item of a list that may have a value of the session is looked at."""
-    item = {"properties": {"users": {"items": USER}, "note": NOTE}}
-    found = operation({"properties": {"items": {"items": item}}})
-
-    with pytest.raises(ArgumentsError, match="more than 100,000 objects and lists of the request"):
-        found.request({"items": [{"users": []}] * 60_000}, {}, SESSION)
 
 
 NODE = {"properties": {"user": USER, "below": {"$ref": "#/components/schemas/Node"}}}
@@ -367,16 +354,11 @@ def test_an_operation_whose_marks_cannot_be_filled_is_not_called(
 
 def test_a_document_without_marks_is_read_as_before() -> None:
     """Schemas that contain themselves or are elsewhere matter only where something is marked."""
-    schema = {
-        "properties": {
-            "below": {"$ref": "#/components/schemas/Node"},
-            "other": {"$ref": "https://x.test/schema"},
-        }
-    }
-    node = {"properties": {"below": {"$ref": "#/components/schemas/Node"}}}
-
-    assert {"a": 1} == operation(schema, components={"Node": node}).request(
-        {"body": {"a": 1}}, {}, SESSION
-    ).json
+    below = {"$ref": "#/components/schemas/Node"}
+    schema = {"properties": {"below": below, "other": {"$ref": "https://x.test/schema"}}}
     marked = {"properties": {**schema["properties"], "user": USER}}
-    assert {"user": "alice"} == operation(marked, components={"Node": node}).request({}, {}, SESSION).json
+    components = {"Node": {"properties": {"below": below}}}
+
+    plain = operation(schema, components=components).request({"body": {"a": 1}}, {}, SESSION)
+    assert {"a": 1} == plain.json
+    assert {"user": "alice"} == operation(marked, components=components).request({}, {}, SESSION).json

@@ -10,6 +10,8 @@ import pytest
 from google.api_core.exceptions import BadRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from google.cloud import storage
 
     from tests.emulators.storage.conftest import Call
@@ -81,11 +83,12 @@ def test_an_illegal_name_is_refused_by_copies(bucket: storage.Bucket, name: str)
     source = bucket.blob("source")
     source.upload_from_string(b"x")
     new = bucket.blob(name)
-    for attempt in (
+    attempts: list[Callable[[], object]] = [
         lambda: bucket.copy_blob(source, bucket, name),
         lambda: new.rewrite(source),
         lambda: new.compose([source]),
-    ):
+    ]
+    for attempt in attempts:
         with pytest.raises(BadRequest):
             attempt()
 
