@@ -16,14 +16,21 @@ class Converse:
     """Makes conversations with an app and a script of replies."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self.folder = folder
-        """Of the app."""
+        """Of the latest app."""
         self.sessions = InMemorySessionService()
         self.made: list[Conversation] = []
 
     def app(self, agents: Mapping[str, Mapping[str, Any]], **more: Any) -> AgentApp:
-        """Write an app into the folder, as `write_app` does."""
-        return write_app(self.folder, agents, **more)
+        """Write an app into a folder of its own, as `write_app` does."""
+        return write_app(self.new_folder(), agents, **more)
+
+    def new_folder(self) -> Path:
+        """Return a folder for another app."""
+        self.folder = self._folder / f"{len(list(self._folder.iterdir()))}"
+        self.folder.mkdir()
+        return self.folder
 
     def __call__(self, app: AgentApp, replies: Iterable[Any] = (), **options: Any) -> Conversation:
         """Return a conversation with *options*."""

@@ -101,7 +101,10 @@ async def test_a_fake_answers_in_sessions_with_fakes_if_its_tool_enables_it(
 
 
 async def test_a_fake_answers_for_tools_that_only_the_platform_has(converse: Converse) -> None:
-    """A toolset's fake answers for each of its tools."""
+    """A toolset's fake answers for each of its tools.
+
+    A missing one is a problem: the tool would answer instead.
+    """
     converse.app({"root": {"toolsets": [{"toolset": "Crm", "toolIds": ["find"]}]}})
     app = with_fake(
         converse.folder,
@@ -114,28 +117,12 @@ async def test_a_fake_answers_for_tools_that_only_the_platform_has(converse: Con
 
     assert [use.response for use in turn.calls] == [{"result": "fake Crm_find"}]
 
-
-async def test_a_missing_fake_is_a_problem_of_the_app(tmp_path: Path) -> None:
-    """It would let the tool answer instead."""
-    write_app(tmp_path, {"root": {"tools": ["look_up"]}}, tools={"look_up": REAL})
+    converse.app({"root": {"tools": ["look_up"]}}, tools={"look_up": REAL})
     fake = {"codeBlock": {"pythonCode": "missing.py"}, "enableFakeMode": True}
 
-    app = with_config(tmp_path, "tools/look_up/look_up.json", toolFakeConfig=fake)
+    app = with_config(converse.folder, "tools/look_up/look_up.json", toolFakeConfig=fake)
 
     assert [each.says for each in app.problems] == ["the fake of look_up is not there"]
-
-
-async def test_a_tool_may_take_as_long_as_it_says(converse: Converse) -> None:
-    """The model gets the error; limits that the host gives go first."""
-    waits = 'def look_up():\n    """Look it up."""\n    import threading\n    threading.Event().wait()\n'
-    converse.app({"root": {"tools": ["look_up"]}}, tools={"look_up": waits})
-    app = with_config(converse.folder, "tools/look_up/look_up.json", timeout="0.05s")
-    limited = RuntimeSettings(limits=Limits(wall_s=0.07))
-    for longest_s, options in ((0.05, {}), (0.07, {"settings": limited})):
-        conversation = converse(app, [CALL, "Done."], **options)
-        turn = await conversation.send("Go", await conversation.begin())
-
-        assert f"longer than the {longest_s} s" in turn.calls[0].response["result"]["error"]  # type: ignore[index]
 
 
 class Timed(InProcessSandbox):
@@ -149,8 +136,8 @@ class Timed(InProcessSandbox):
         return await super().run(*given, limits=limits, **options)
 
 
-async def test_tools_that_say_nothing_may_take_as_long_as_on_the_platform() -> None:
-    """What an app says is bounded."""
+async def test_tools_that_say_nothing_may_take_as_long_as_on_the_platform(converse: Converse) -> None:
+    """What an app says is bounded. The model gets the error; limits that the host gives go first."""
     with pytest.warns(UnsafeSandboxWarning):
         sandbox = Timed()
     sandbox.longest_s = []
@@ -161,6 +148,16 @@ async def test_tools_that_say_nothing_may_take_as_long_as_on_the_platform() -> N
             await runtime.run_tool(REAL, "look_up", {}, "shop/ada/s1", **options)
 
     assert sorted(sandbox.longest_s) == [30, 60, 300]  # what is asynchronous begins later
+
+    waits = 'def look_up():\n    """Look it up."""\n    import threading\n    threading.Event().wait()\n'
+    converse.app({"root": {"tools": ["look_up"]}}, tools={"look_up": waits})
+    app = with_config(converse.folder, "tools/look_up/look_up.json", timeout="0.05s")
+    limited = RuntimeSettings(limits=Limits(wall_s=0.07))
+    for longest_s, settings in ((0.05, None), (0.07, limited)):
+        conversation = converse(app, [CALL, "Done."], settings=settings)
+        turn = await conversation.send("Go", await conversation.begin())
+
+        assert f"longer than the {longest_s} s" in turn.calls[0].response["result"]["error"]  # type: ignore[index]
 
 
 class EvictedError(SandboxRunError):
@@ -178,7 +175,7 @@ class Evicting(InProcessSandbox):
 async def test_a_failure_of_a_run_that_only_its_sandbox_knows_is_the_response_of_the_tool(
     converse: Converse,
 ) -> None:
-    """As those that this package knows."""
+    """As those that this package knows. What nests too deep is text of a tool, and a failure of a model."""
     app = converse.app({"root": {"tools": ["look_up"]}}, tools={"look_up": REAL})
     with pytest.warns(UnsafeSandboxWarning):
         sandbox = Evicting()
@@ -186,9 +183,24 @@ async def test_a_failure_of_a_run_that_only_its_sandbox_knows_is_the_response_of
 
     assert [use.response for use in turn.calls] == [{"result": {"error": "EvictedError: try again"}}]
 
+    app = converse.app({"root": {"tools": ["look_up"]}}, tools={"look_up": REAL})
+    too_deep = {"calls": [{"name": "look_up", "args": {"of": nested(300)}}]}
+    answers = MockTool(name="look_up", response={"found": nested(300)})
+    conversation = converse(app, [CALL, "Found.", too_deep, "Bye."], tools=[answers])
+    key = await conversation.begin()
+
+    turns = [await conversation.send(text, key) for text in ("Hi", "And?", "Thanks")]
+
+    assert [turn.text for turn in turns] == ["Found.", "", "Bye."]
+    assert turns[0].calls[0].response == {"result": json.dumps({"found": nested(300)})}
+    assert str(turns[1].error).startswith("MODEL_FAILED: the response of the model")
+
 
 async def test_a_fallback_message_is_said_so_often_and_then_the_session_ends(converse: Converse) -> None:
-    """The error is reported beside it."""
+    """The error is reported beside it.
+
+    It is raised without a message, also with a strategy that needs one.
+    """
     converse.app({"root": {}})
     app = with_config(
         converse.folder,
@@ -212,6 +224,16 @@ async def test_a_fallback_message_is_said_so_often_and_then_the_session_ends(con
     assert all(turn.error is not None and turn.error.startswith("MODEL_FAILED: 503") for turn in turns)
     assert turns[2].calls[0].args["session_escalated"] is False
 
+    converse.app({"root": {}})
+    app = with_config(
+        converse.folder, "app.json", errorHandlingSettings={"errorHandlingStrategy": "FALLBACK_RESPONSE"}
+    )
+    conversation = converse(app, model=Failing())
+
+    with pytest.raises(ServerError):
+        await conversation.send("Hello", await conversation.begin())
+    assert "no customFallbackMessages" in app.unlike_platform[0]
+
 
 @pytest.mark.parametrize("error", [OVERLOADED, httpx.ConnectError("no way"), DefaultCredentialsError("none")])
 async def test_a_failure_of_the_model_may_end_the_session(converse: Converse, error: Exception) -> None:
@@ -223,19 +245,6 @@ async def test_a_failure_of_the_model_may_end_the_session(converse: Converse, er
 
     assert turn.ended
     assert [(use.name, use.args["session_escalated"]) for use in turn.calls] == [("end_session", True)]
-
-
-async def test_without_a_strategy_the_error_of_the_model_is_raised(converse: Converse) -> None:
-    """Also with one that needs a message which only the platform has."""
-    converse.app({"root": {}})
-    app = with_config(
-        converse.folder, "app.json", errorHandlingSettings={"errorHandlingStrategy": "FALLBACK_RESPONSE"}
-    )
-    conversation = converse(app, model=Failing())
-
-    with pytest.raises(ServerError):
-        await conversation.send("Hello", await conversation.begin())
-    assert "no customFallbackMessages" in app.unlike_platform[0]
 
 
 def test_what_only_the_platform_does_is_named(tmp_path: Path) -> None:
@@ -266,7 +275,7 @@ GREETS = {"calls": [{"name": "greet"}]}
 
 
 async def test_a_message_brings_variables_along(converse: Converse) -> None:
-    """Which stay, as those that code sets; in a turn of the store too."""
+    """Which stay, as those that code sets; in a turn of the store too. One that was removed never was."""
     app = converse.app(
         {"root": {"tools": ["greet"], "instruction": "Greet {name}."}},
         tools={"greet": GREET},
@@ -283,6 +292,16 @@ async def test_a_message_brings_variables_along(converse: Converse) -> None:
 
         assert [turn.calls[0].response for turn in (first, second)] == [{"result": "Ada"}] * 2
         assert second.variables["name"] == "Ada"
+
+    agent = {
+        "instruction": "Of {name} and {none}.",
+        "callbacks": {"before_agent": ["remove_variable('name')"]},
+    }
+    model = ScriptedModel(["Hello."])
+    app = converse.app({"root": agent}, variables={"name": "Ada", "none": None})
+    await first_turn(converse(app, model=model), "Hi")
+
+    assert "Of {name} and null." in str(model.requests[0].config.system_instruction)
 
 
 HALF = "half \ud83d"
@@ -319,36 +338,8 @@ def nested(levels: int) -> Any:
     return value
 
 
-async def test_what_nests_too_deep_is_text_of_a_tool_and_a_failure_of_a_model(converse: Converse) -> None:
-    """Neither ends the conversation."""
-    app = converse.app({"root": {"tools": ["look_up"]}}, tools={"look_up": REAL})
-    too_deep = {"calls": [{"name": "look_up", "args": {"of": nested(300)}}]}
-    answers = MockTool(name="look_up", response={"found": nested(300)})
-    conversation = converse(app, [CALL, "Found.", too_deep, "Bye."], tools=[answers])
-    key = await conversation.begin()
-
-    turns = [await conversation.send(text, key) for text in ("Hi", "And?", "Thanks")]
-
-    assert [turn.text for turn in turns] == ["Found.", "", "Bye."]
-    assert turns[0].calls[0].response == {"result": json.dumps({"found": nested(300)})}
-    assert str(turns[1].error).startswith("MODEL_FAILED: the response of the model")
-
-
-async def test_a_variable_that_was_removed_is_none_of_the_instruction(converse: Converse) -> None:
-    """As one that never was; ADK's state keeps its name."""
-    agent = {
-        "instruction": "Of {name} and {none}.",
-        "callbacks": {"before_agent": ["remove_variable('name')"]},
-    }
-    model = ScriptedModel(["Hello."])
-    app = converse.app({"root": agent}, variables={"name": "Ada", "none": None})
-    await first_turn(converse(app, model=model), "Hi")
-
-    assert "Of {name} and null." in str(model.requests[0].config.system_instruction)
-
-
 async def test_mocks_of_a_message_answer_in_its_turn_alone(converse: Converse) -> None:
-    """Before those of the conversation."""
+    """Before those of the conversation; messages that are sent at once each have their own."""
     app = converse.app({"root": {"tools": ["greet"]}}, tools={"greet": GREET})
     conversation = converse(app, [GREETS, "Hi.", GREETS, "Hi."], mocks=_answering("always"))
     key = await conversation.begin()
@@ -358,9 +349,6 @@ async def test_mocks_of_a_message_answer_in_its_turn_alone(converse: Converse) -
 
     assert [turn.calls[0].response for turn in (first, second)] == [{"result": "once"}, {"result": "always"}]
 
-
-async def test_mocks_of_a_message_wait_for_its_turn(converse: Converse) -> None:
-    """Messages that are sent at once are answered one after the other, each with its own."""
     app = converse.app({"root": {"tools": ["greet"]}}, tools={"greet": GREET})
     async with Store.local(MEMORY) as store:
         conversation = converse(
@@ -422,36 +410,26 @@ def _answering(said: str) -> MockConfig:
     return MockConfig.from_json({"mockedToolCalls": [{"toolId": "greet", "mockResponse": {"result": said}}]})
 
 
-async def test_a_script_that_is_over_is_an_error(converse: Converse) -> None:
-    """It says how many replies it has."""
+async def test_a_script_that_is_over_or_malformed_is_an_error(converse: Converse) -> None:
+    """It says how many replies it has, or names the reply; a text would be a reply for each character."""
     conversation = converse(converse.app({"root": {}}), ["One."])
     key = await conversation.begin()
     await conversation.send("a", key)
-
     with pytest.raises(InvalidInputError, match="the script has 1 replies"):
         await conversation.send("b", key)
 
-
-@pytest.mark.parametrize("replies", [5, "Hello.", {"text": "Hello."}])
-def test_replies_that_are_no_list_are_refused(replies: Any) -> None:
-    """A text would be a reply for each character."""
-    with pytest.raises(InvalidInputError, match=f"a list, not {type(replies).__name__}"):
-        ScriptedModel(replies)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
+    no_lists: tuple[Any, ...] = (5, "Hello.", {"text": "Hello."})
+    for replies in no_lists:
+        with pytest.raises(InvalidInputError, match=f"a list, not {type(replies).__name__}"):
+            ScriptedModel(replies)
+    script = converse.folder / "script.yaml"
+    for text, says in (
         ("{", "cannot be read as a script"),
         ("{}", "must be a list"),
         ("[{}]", "reply 1 of the script"),
         ('["a", {"say": "b"}]', "reply 2 of the script"),
         ('[{"calls": [{}]}]', "reply 1 of the script"),
-    ],
-)
-def test_a_malformed_script_is_refused(tmp_path: Path, text: str, says: str) -> None:
-    """The message names the reply."""
-    (tmp_path / "script.yaml").write_text(text)
-
-    with pytest.raises(InvalidInputError, match=says):
-        ScriptedModel.from_file(tmp_path / "script.yaml")
+    ):
+        script.write_text(text)
+        with pytest.raises(InvalidInputError, match=says):
+            ScriptedModel.from_file(script)

@@ -23,12 +23,14 @@ def test_its_example_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 
 def test_the_script_of_the_page_is_a_script(tmp_path: Path) -> None:
-    """As is that of the sample."""
+    """As is that of the sample. The page names the codes of a turn that failed, which other tests have."""
     (script,) = blocks(PAGE, "yaml")
     (tmp_path / "script.yaml").write_text(script)
 
-    assert ScriptedModel.from_file(tmp_path / "script.yaml").requests == ()
-    assert ScriptedModel.from_file(ROOT / "examples/ces/chat.yaml").requests == ()
+    for path in (tmp_path / "script.yaml", ROOT / "examples/ces/chat.yaml"):
+        assert ScriptedModel.from_file(path).requests == ()
+    for code in ("CALLBACK_FAILED", "FAILED_PRECONDITION", "GUARDRAIL_TRIGGERED", "TURN_TOO_LONG"):
+        assert f"`{code}`" in (ROOT / PAGE).read_text()
 
 
 @pytest.mark.parametrize(("said", "decision"), [("Your password?", "TRIGGER"), ("Hello", None)])
@@ -40,11 +42,3 @@ def test_the_guardrail_of_the_page_decides(said: str, decision: str | None) -> N
 
     assert answer["error"] is None
     assert (answer["result"] or {}).get("decision") == decision
-
-
-@pytest.mark.parametrize(
-    "code", ["CALLBACK_FAILED", "FAILED_PRECONDITION", "GUARDRAIL_TRIGGERED", "TURN_TOO_LONG"]
-)
-def test_it_names_the_codes_of_a_turn_that_failed(code: str) -> None:
-    """Those that tests of turns, transfers and guardrails have."""
-    assert f"`{code}`" in (ROOT / PAGE).read_text()

@@ -70,7 +70,10 @@ async def test_what_tools_did_is_stored_before_a_model_fails_or_its_turn_is_canc
 
 
 async def test_what_a_tool_did_is_stored_if_a_later_call_ends_the_turn(converse: Converse) -> None:
-    """The next request has the call that was made, and not the other one."""
+    """The next request has the call that was made alone.
+
+    An answer that failing code may replace is not said.
+    """
     calls = {"calls": [{"name": "pay", "args": {}}, {"name": "look_up", "args": {}}]}
     agent = {"tools": ["pay", "look_up"], "callbacks": {"before_tool": ["assert tool.name == 'pay'"]}}
     model = ScriptedModel([calls, "Paid."])
@@ -86,9 +89,6 @@ async def test_what_a_tool_did_is_stored_if_a_later_call_ends_the_turn(converse:
     assert [part.function_call.name for part in parts if part.function_call] == ["pay"]
     assert [part.function_response.name for part in parts if part.function_response] == ["pay"]
 
-
-async def test_an_answer_is_not_said_if_the_code_that_may_replace_it_fails(converse: Converse) -> None:
-    """It may be what the callback takes out."""
     callbacks = {"after_agent": ["1 / 0"]}
     turn = await first_turn(converse(converse.app({"root": {"callbacks": callbacks}}), ["Secret"]), "Hi")
 

@@ -74,7 +74,7 @@ ALL = ("before_agent", "after_agent", "before_model", "after_model")
 
 async def test_guardrails_run_before_the_agents_callbacks(converse: Converse) -> None:
     """Each kind before the callbacks of its kind; one that is content changes nothing."""
-    app = guarded(converse.folder, ALL)
+    app = guarded(converse.new_folder(), ALL)
     turn = await first_turn(converse(app, ["Hello."]), "Hi")
 
     assert (turn.text, turn.error) == ("Hello.", None)
@@ -99,7 +99,7 @@ async def test_a_guardrail_answers_in_place_of_the_agent(
 ) -> None:
     """With its first response that is not disabled; nothing of the agent runs or is said after it."""
     model = ScriptedModel(replies)
-    conversation = converse(guarded(converse.folder, (kind,), SAYS_NO), model=model)
+    conversation = converse(guarded(converse.new_folder(), (kind,), SAYS_NO), model=model)
     key = await conversation.begin()
 
     turn = await conversation.send(said, key)
@@ -109,21 +109,28 @@ async def test_a_guardrail_answers_in_place_of_the_agent(
     assert len(model.requests) == len(replies)
 
 
-async def test_a_guardrail_hands_over(converse: Converse) -> None:
-    """The other agent begins in the same turn."""
+async def test_a_guardrail_acts_as_its_configuration_says(converse: Converse) -> None:
+    """The other agent begins in the same turn, or a model answers by its own prompt.
+
+    It has neither the agent's instruction and tools, nor the answer that was stopped. If it fails, the app
+    says what follows, as if the agent's own fails. Without an action the turn ends with an error that has the
+    reason.
+    """
     action = {"transferAgent": {"agent": "projects/p/locations/us/apps/a/agents/billing"}}
     turn = await first_turn(
-        converse(guarded(converse.folder, ("after_model",), action, of_agent=True), ["bad", "Billing."]), "Hi"
+        converse(
+            guarded(converse.new_folder(), ("after_model",), action, of_agent=True), ["bad", "Billing."]
+        ),
+        "Hi",
     )
 
     assert (turn.text, turn.agent) == ("Billing.", "billing")
 
-
-async def test_a_guardrail_lets_a_model_answer_by_its_own_prompt(converse: Converse) -> None:
-    """Without the agent's instruction and tools, and without the answer that was stopped."""
     model = ScriptedModel(["bad", "Let us talk about bills."])
     action = {"generativeAnswer": {"prompt": "Decline politely."}}
-    turn = await first_turn(converse(guarded(converse.folder, ("after_model",), action), model=model), "Hi")
+    turn = await first_turn(
+        converse(guarded(converse.new_folder(), ("after_model",), action), model=model), "Hi"
+    )
 
     assert turn.text == "Let us talk about bills."
     config = model.requests[1].config
@@ -131,10 +138,7 @@ async def test_a_guardrail_lets_a_model_answer_by_its_own_prompt(converse: Conve
     assert not config.tools
     assert [content.role for content in model.requests[1].contents] == ["user"]
 
-
-async def test_the_app_says_what_follows_if_the_model_of_a_guardrail_fails(converse: Converse) -> None:
-    """As if the agent's own model fails."""
-    guarded(converse.folder, ("after_model",), {"generativeAnswer": {"prompt": "Decline politely."}})
+    guarded(converse.new_folder(), ("after_model",), {"generativeAnswer": {"prompt": "Decline politely."}})
     config = json.loads((converse.folder / "app.json").read_text())
     config["errorHandlingSettings"] = {
         "errorHandlingStrategy": "FALLBACK_RESPONSE",
@@ -146,10 +150,7 @@ async def test_the_app_says_what_follows_if_the_model_of_a_guardrail_fails(conve
 
     assert (turn.text, turn.error) == ("Sorry.", "SAFETY: no")
 
-
-async def test_a_guardrail_without_an_action_ends_the_turn(converse: Converse) -> None:
-    """With an error that has its name and its reason."""
-    turn = await first_turn(converse(guarded(converse.folder, ("before_agent",))), "bad")
+    turn = await first_turn(converse(guarded(converse.new_folder(), ("before_agent",))), "bad")
 
     assert turn.error == "GUARDRAIL_TRIGGERED: Words: a bad word"
 
@@ -170,7 +171,7 @@ async def test_guardrails_guard_the_agents_that_have_them(converse: Converse) ->
 @pytest.mark.parametrize("kind", ["before_agent", "after_agent"])
 async def test_code_of_a_guardrail_that_fails_ends_the_turn(converse: Converse, kind: str) -> None:
     """What guards must not be passed by its own failure: an answer that it should judge is not said."""
-    app = guarded(converse.folder, (kind,), SAYS_NO)
+    app = guarded(converse.new_folder(), (kind,), SAYS_NO)
     (app.callbacks[-1].path).write_text(f"def {kind}_guardrail_callback(callback_context):\n    1 / 0\n")
     turn = await first_turn(converse(app, ["Hello."]), "Hi")
 

@@ -22,7 +22,7 @@ def calling(name: str, **args: int) -> dict[str, list[dict[str, object]]]:
 
 
 async def test_each_run_reports_what_it_printed_warned_of_and_failed_with(converse: Converse) -> None:
-    """A run that printed nothing does not."""
+    """A run that printed nothing does not. Logs of another form, which anybody may write, are read so far."""
     app = converse.app(
         {"root": {"tools": ["talk", "quiet"], "callbacks": {"before_model": ["print('asked')"]}}},
         tools={"talk": TALK, "quiet": QUIET},
@@ -43,9 +43,21 @@ async def test_each_run_reports_what_it_printed_warned_of_and_failed_with(conver
     assert turn.logs == ()
     assert not any(event.custom_metadata for event in turn.events)
 
+    kept = [{"what": "talk", "warnings": None}, {"agent": 3, "printed": "word"}, "talk", None]
+    events = [Event(author="root", custom_metadata={"ces_log": given}) for given in (kept, "none", None)]
+
+    turn = ConversationTurn(events=tuple(events), agent="root", variables={}, ended=False)
+    assert turn.logs == (
+        RunLog(what="talk", agent=""),
+        RunLog(what="", agent="3", printed="word"),
+    )
+
 
 async def test_events_keep_as_much_of_the_logs_of_a_turn_as_the_setting_says(converse: Converse) -> None:
-    """The traceback is the last that is cut."""
+    """The traceback is cut last.
+
+    An asynchronous tool's is with its response, reported once, and marked as late.
+    """
     app = converse.app({"root": {"tools": ["talk"]}}, tools={"talk": TALK})
     settings = RuntimeSettings(stored_log_characters=2_000)
     conversation = converse(app, [calling("talk", times=5_000), "Done."], settings=settings)
@@ -65,9 +77,6 @@ async def test_events_keep_as_much_of_the_logs_of_a_turn_as_the_setting_says(con
         == 1
     )
 
-
-async def test_an_asynchronous_tool_keeps_its_log_with_its_response(converse: Converse) -> None:
-    """It is reported once, and marked as late."""
     app = converse.app({"root": {"tools": ["talk"]}}, tools={"talk": TALK}, asynchronous=("talk",))
     noted: list[tuple[SessionKey, RunLog]] = []
     conversation = converse(
@@ -86,15 +95,3 @@ async def test_an_asynchronous_tool_keeps_its_log_with_its_response(converse: Co
     kept = [event for event in (await stored(converse.sessions, key)).events if event.custom_metadata]
     assert [event.author for event in kept] == ["user"]
     assert kept[0].get_function_responses()
-
-
-def test_stored_logs_of_another_form_are_read_as_far_as_they_go() -> None:
-    """Whoever may write events may write anything in the place of logs."""
-    kept = [{"what": "talk", "warnings": None}, {"agent": 3, "printed": "word"}, "talk", None]
-    events = [Event(author="root", custom_metadata={"ces_log": given}) for given in (kept, "none", None)]
-
-    turn = ConversationTurn(events=tuple(events), agent="root", variables={}, ended=False)
-    assert turn.logs == (
-        RunLog(what="talk", agent=""),
-        RunLog(what="", agent="3", printed="word"),
-    )

@@ -45,7 +45,7 @@ async def test_a_tool_that_was_not_offered_does_not_run(
     """Neither another agent's, nor one that a callback hides; the model gets the reason, and goes on."""
     model = ScriptedModel([PAYS, "Sorry."])
     turn = await first_turn(
-        converse(app_of(converse.folder, asynchronous=asynchronous, **root), model=model), "Pay"
+        converse(app_of(converse.new_folder(), asynchronous=asynchronous, **root), model=model), "Pay"
     )
 
     assert [{"error": f"'pay' {REFUSED}"}] == [use.response for use in turn.calls]
@@ -56,15 +56,21 @@ async def test_a_tool_that_was_not_offered_does_not_run(
 
 
 async def test_no_callback_runs_for_a_tool_that_was_not_offered(converse: Converse) -> None:
-    """Nor does a mock answer in its place."""
+    """Nor does a mock answer in its place. The request of a guardrail's model offers nothing."""
     callbacks = {kind: ["set_variable('ran', tool.name)"] for kind in ("before_tool", "after_tool")}
     mocks = MockConfig(calls=[MockedCall(tool="pay", response={"result": "paid"})])
     turn = await first_turn(
-        converse(app_of(converse.folder, callbacks=callbacks), [PAYS, "Sorry."], mocks=mocks), "Pay"
+        converse(app_of(converse.new_folder(), callbacks=callbacks), [PAYS, "Sorry."], mocks=mocks), "Pay"
     )
 
     assert {} == dict(turn.variables)
     assert [{"error": f"'pay' {REFUSED}"}] == [use.response for use in turn.calls]
+
+    app = guarded(converse.new_folder(), ("before_agent",), {"generativeAnswer": {"prompt": "Decline."}})
+    turn = await first_turn(converse(app, [ENDS]), "bad")
+
+    assert [{"error": f"'end_session' {REFUSED}"}] == [use.response for use in turn.calls]
+    assert not turn.ended
 
 
 async def test_a_callback_that_makes_the_models_calls_anew_offers_nothing(converse: Converse) -> None:
@@ -90,8 +96,11 @@ async def test_a_callback_that_makes_the_models_calls_anew_offers_nothing(conver
 
 
 async def test_an_end_that_was_not_offered_ends_nothing(converse: Converse) -> None:
-    """Neither the turn nor the session, in this process or in another one."""
-    app = app_of(converse.folder)
+    """Neither the turn nor the session, in this process or in another one.
+
+    A client of ADK's runner sends any content, also a response to an agent's call: an end that was is one.
+    """
+    app = app_of(converse.new_folder())
     conversation = converse(app, [ENDS, "Still here.", "Again."])
     key = await conversation.begin()
 
@@ -103,12 +112,7 @@ async def test_an_end_that_was_not_offered_ends_nothing(converse: Converse) -> N
         [first.ended, second.ended],
     )
 
-
-async def test_a_user_who_answers_the_call_that_ended_a_session_does_not_begin_it_again(
-    converse: Converse,
-) -> None:
-    """A client of ADK's runner sends any content: also a response to an agent's call."""
-    conversation = converse(app_of(converse.folder, tools=["end_session"]), [ENDS, "Once more."])
+    conversation = converse(app_of(converse.new_folder(), tools=["end_session"]), [ENDS, "Once more."])
     key = await conversation.begin()
     turn = await conversation.send("Bye", key)
     (call,) = (call for event in turn.events for call in event.get_function_calls())
@@ -122,12 +126,3 @@ async def test_a_user_who_answers_the_call_that_ended_a_session_does_not_begin_i
             pass
     with pytest.raises(InvalidInputError, match="an agent ended this session"):
         await conversation.send("Hello?", key)
-
-
-async def test_the_answer_of_a_guardrails_model_calls_nothing(converse: Converse) -> None:
-    """Its request offers nothing."""
-    app = guarded(converse.folder, ("before_agent",), {"generativeAnswer": {"prompt": "Decline."}})
-    turn = await first_turn(converse(app, [ENDS]), "bad")
-
-    assert [{"error": f"'end_session' {REFUSED}"}] == [use.response for use in turn.calls]
-    assert not turn.ended

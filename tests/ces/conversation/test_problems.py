@@ -36,55 +36,44 @@ def sound(folder: Path) -> Path:
     return folder
 
 
-def guards(declared: Any) -> Callable[[Path], None]:
-    """Return what gives the guardrail another configuration."""
-    return lambda folder: change(folder / "guardrails/words/words.json", codeCallback=declared)
+APP, ROOT_AGENT, GUARDRAIL = "app.json", "agents/root/root.json", "guardrails/words/words.json"
+Breaks = Callable[[Path], None]
 
 
-def rules(**changed: Any) -> Callable[[Path], None]:
+def has(path: str, **members: Any) -> Breaks:
+    """Return what changes members of a configuration."""
+    return lambda folder: change(folder / path, **members)
+
+
+def guards(declared: Any) -> Breaks:
+    """Return what gives the guardrail other code."""
+    return has(GUARDRAIL, codeCallback=declared)
+
+
+def lacks(path: str) -> Breaks:
+    """Return what deletes a file."""
+    return lambda folder: (folder / path).unlink()
+
+
+def rules(**changed: Any) -> Breaks:
     """Return what gives the root a transfer rule with changes; a value of None takes a member out."""
     condition = {"expressionCondition": {"expression": "true"}}
     rule = {"childAgent": "other", "direction": "PARENT_TO_CHILD", "disablePlannerTransfer": condition}
     rule = {name: value for name, value in {**rule, **changed}.items() if value is not None}
-    return lambda folder: change(folder / "agents/root/root.json", transferRules=[rule])
+    return has(ROOT_AGENT, transferRules=[rule])
 
 
-PROBLEMS: dict[str, tuple[Callable[[Path], None], str]] = {
-    "the code of a guardrail": (lambda folder: (folder / WORDS).unlink(), "CES001"),
-    "the configuration of a guardrail": (
-        lambda folder: (folder / "guardrails/words/words.json").unlink(),
-        "CES001",
-    ),
-    "a guardrail of the app": (
-        lambda folder: change(folder / "app.json", guardrails=["words", "gone"]),
-        "CES602",
-    ),
-    "guardrails that are no names": (
-        lambda folder: change(folder / "app.json", guardrails=[{"name": "words"}]),
-        "CES602",
-    ),
-    "guardrails that are no list": (lambda folder: change(folder / "app.json", guardrails="gone"), "CES602"),
-    "a guardrail of an agent": (
-        lambda folder: change(folder / "agents/root/root.json", guardrails=["gone"]),
-        "CES602",
-    ),
-    "the root agent": (lambda folder: change(folder / "app.json", rootAgent="gone"), "CES602"),
-    "the agent of a guardrail": (
-        lambda folder: change(
-            folder / "guardrails/words/words.json", action={"transferAgent": {"agent": "gone"}}
-        ),
-        "CES602",
-    ),
-    "a callback": (
-        lambda folder: change(
-            folder / "agents/root/root.json", beforeAgentCallbacks=[{"pythonCode": "gone.py"}]
-        ),
-        "CES001",
-    ),
-    "callbacks that are no list": (
-        lambda folder: change(folder / "agents/root/root.json", beforeAgentCallbacks="gone.py"),
-        "CES001",
-    ),
+PROBLEMS: dict[str, tuple[Breaks, str]] = {
+    "the code of a guardrail": (lacks(WORDS), "CES001"),
+    "the configuration of a guardrail": (lacks(GUARDRAIL), "CES001"),
+    "a guardrail of the app": (has(APP, guardrails=["words", "gone"]), "CES602"),
+    "guardrails that are no names": (has(APP, guardrails=[{"name": "words"}]), "CES602"),
+    "guardrails that are no list": (has(APP, guardrails="gone"), "CES602"),
+    "a guardrail of an agent": (has(ROOT_AGENT, guardrails=["gone"]), "CES602"),
+    "the root agent": (has(APP, rootAgent="gone"), "CES602"),
+    "the agent of a guardrail": (has(GUARDRAIL, action={"transferAgent": {"agent": "gone"}}), "CES602"),
+    "a callback": (has(ROOT_AGENT, beforeAgentCallbacks=[{"pythonCode": "gone.py"}]), "CES001"),
+    "callbacks that are no list": (has(ROOT_AGENT, beforeAgentCallbacks="gone.py"), "CES001"),
     "a callback of a guardrail that is a path": (guards({"beforeAgentCallback": WORDS}), "CES001"),
     "a callback of a guardrail of another kind": (
         guards({"beforeToolCallback": {"pythonCode": WORDS}}),
@@ -101,10 +90,7 @@ PROBLEMS: dict[str, tuple[Callable[[Path], None], str]] = {
         rules(disablePlannerTransfer={"pythonCodeCondition": {"code": "True"}}),
         "CES001",
     ),
-    "transfer rules that are no list": (
-        lambda folder: change(folder / "agents/root/root.json", transferRules="other"),
-        "CES001",
-    ),
+    "transfer rules that are no list": (has(ROOT_AGENT, transferRules="other"), "CES001"),
 }
 
 
@@ -122,8 +108,8 @@ def test_an_app_that_lacks_what_it_names_does_not_run(tmp_path: Path, missing: s
 
 
 async def test_an_app_with_problems_runs_where_the_caller_allows_it(converse: Converse) -> None:
-    """Without what it lacks, by its own choice."""
-    folder = sound(converse.folder)
+    """Without what it lacks, by its own choice. A guard is left out for ``true`` alone, and for no text."""
+    folder = sound(converse.new_folder())
     (folder / WORDS).unlink()
     app = read_app(folder)
 
@@ -133,21 +119,14 @@ async def test_an_app_with_problems_runs_where_the_caller_allows_it(converse: Co
 
     assert "Hello." == (await conversation.send("Hi", await conversation.begin())).text
 
-
-@pytest.mark.parametrize("folder", [5, "app"])
-def test_a_folder_that_is_no_path_is_refused(folder: Any) -> None:
-    """It says what it must be."""
-    with pytest.raises(InvalidInputError, match=f"folder must be a Path, not {type(folder).__name__}"):
-        read_app(folder)
-
-
-def test_what_is_disabled_by_a_text_is_not_disabled(tmp_path: Path) -> None:
-    """A guard is left out for ``true`` alone."""
-    folder = sound(tmp_path)
+    folder = sound(converse.new_folder())
     fields = {"pythonCode": WORDS, "disabled": "false"}
     guards({"beforeAgentCallback": fields})(folder)
     change(folder / "agents/root/root.json", beforeAgentCallbacks=[fields])
 
+    for wrong in (5, "app"):
+        with pytest.raises(InvalidInputError, match=f"folder must be a Path, not {type(wrong).__name__}"):
+            read_app(wrong)  # type: ignore[arg-type]
     assert [False, False] == [each.disabled for each in read_app(folder).callbacks]
 
 

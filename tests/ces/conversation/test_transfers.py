@@ -36,7 +36,7 @@ def family(folder: Path, **rules: Any) -> Any:
 async def test_a_model_hands_over_to_a_child_and_back(converse: Converse) -> None:
     """The next turn begins with the agent that spoke last, without the callbacks of the root."""
     model = ScriptedModel([TO_BILLING, "Billing here.", "Still billing.", TO_ROOT, "Root again."])
-    conversation = converse(family(converse.folder), model=model)
+    conversation = converse(family(converse.new_folder()), model=model)
     key = await conversation.begin()
 
     first = await conversation.send("My bill", key)
@@ -60,7 +60,7 @@ async def test_a_model_hands_over_to_a_child_and_back(converse: Converse) -> Non
 
 async def test_another_process_goes_on_with_the_agent_that_spoke_last(converse: Converse) -> None:
     """The session's events show who that is."""
-    app = family(converse.folder)
+    app = family(converse.new_folder())
     one = converse(app, [TO_BILLING, "Billing here."])
     key = await one.begin()
     await one.send("My bill", key)
@@ -70,8 +70,12 @@ async def test_another_process_goes_on_with_the_agent_that_spoke_last(converse: 
     assert turn.agent == "billing"
 
 
-async def test_a_callback_hands_over_to_any_agent(converse: Converse) -> None:
-    """Also to one that is not a child."""
+async def test_what_an_agent_does_before_it_hands_over_is_done(converse: Converse) -> None:
+    """A callback hands over to any agent, also to one that is not a child.
+
+    The last callback of the agent that hands over runs, and replaces nothing. Calls before a transfer are
+    carried out, and those after it are not.
+    """
     app = converse.app(
         {
             "root": {
@@ -88,9 +92,6 @@ async def test_a_callback_hands_over_to_any_agent(converse: Converse) -> None:
 
     assert (turn.text, turn.agent) == ("Wait.\nOther here.", "other")
 
-
-async def test_the_agent_that_hands_over_runs_its_last_callback(converse: Converse) -> None:
-    """What it says is said beside the transfer, and replaces nothing."""
     said = ["return Content(parts=[Part.from_text('I hand over.')])"]
     app = converse.app(
         {"root": {"childAgents": ["billing"], "callbacks": {"after_agent": said}}, "billing": {}}
@@ -100,9 +101,6 @@ async def test_the_agent_that_hands_over_runs_its_last_callback(converse: Conver
     assert (turn.text, turn.agent) == ("I hand over.\nBilling here.", "billing")
     assert turn.calls[0].response == {"result": None}
 
-
-async def test_calls_before_a_transfer_are_carried_out_and_those_after_it_are_not(converse: Converse) -> None:
-    """In the order of the parts."""
     app = converse.app(
         {"root": {"childAgents": ["billing"], "tools": ["count"]}, "billing": {}},
         tools={"count": "def count():\n    set_variable('n', (get_variable('n') or 0) + 1)\n    return 1"},
@@ -113,21 +111,18 @@ async def test_calls_before_a_transfer_are_carried_out_and_those_after_it_are_no
     assert (turn.agent, turn.variables["n"]) == ("billing", 1)
 
 
-async def test_a_transfer_to_an_unknown_agent_is_the_models_to_mend(converse: Converse) -> None:
-    """Its response lists the agents."""
-    wrong = {"calls": [{"name": "transfer_to_agent", "args": {"agent_name": "nobody"}}]}
-    turn = await first_turn(converse(family(converse.folder), [wrong, "Sorry."]), "Hi")
-
-    assert turn.calls[0].response == {"error": "unknown agent 'nobody'; known: billing, root"}
-    assert (turn.text, turn.agent) == ("Sorry.", "root")
-
-
 async def test_agents_that_hand_over_without_end_are_stopped(converse: Converse) -> None:
-    """The turn ends with an error."""
-    turn = await first_turn(converse(family(converse.folder), [TO_BILLING, TO_ROOT] * 6), "Hi")
+    """The turn ends with an error. The response to a transfer to an unknown agent lists the agents."""
+    turn = await first_turn(converse(family(converse.new_folder()), [TO_BILLING, TO_ROOT] * 6), "Hi")
 
     assert turn.error == "TURN_TOO_LONG: more than 10 transfers in one turn"
     assert " model calls, or 10 transfers |" in (ROOT / "docs/ces-conversations.md").read_text()
+
+    wrong = {"calls": [{"name": "transfer_to_agent", "args": {"agent_name": "nobody"}}]}
+    turn = await first_turn(converse(family(converse.new_folder()), [wrong, "Sorry."]), "Hi")
+
+    assert turn.calls[0].response == {"error": "unknown agent 'nobody'; known: billing, root"}
+    assert (turn.text, turn.agent) == ("Sorry.", "root")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +138,7 @@ async def test_a_rule_forces_a_transfer_while_its_condition_holds(
 ) -> None:
     """Before the model is asked."""
     rule = {"childAgent": "billing", "direction": "PARENT_TO_CHILD", "deterministicTransfer": condition}
-    conversation = converse(family(converse.folder, transferRules=[rule]), ["Root.", "Billing."])
+    conversation = converse(family(converse.new_folder(), transferRules=[rule]), ["Root.", "Billing."])
 
     without = await conversation.send("Hi", await conversation.begin())
     forced = await conversation.send("Hi", await conversation.begin(variables={"verified": True}))
@@ -160,13 +155,12 @@ async def test_a_rule_forbids_the_model_a_transfer(converse: Converse) -> None:
         "disablePlannerTransfer": {"expressionCondition": {"expression": "!verified"}},
     }
     model = ScriptedModel([TO_BILLING, "Root."])
-    turn = await first_turn(converse(family(converse.folder, transferRules=[rule]), model=model), "Hi")
+    turn = await first_turn(converse(family(converse.new_folder(), transferRules=[rule]), model=model), "Hi")
 
     assert not model.requests[0].config.tools
     assert (turn.text, turn.agent) == ("Root.", "root")
-    assert turn.calls[0].response == {
-        "error": "'transfer_to_agent' was not offered in this request, and did not run"
-    }
+    refused = "'transfer_to_agent' was not offered in this request, and did not run"
+    assert turn.calls[0].response == {"error": refused}
 
 
 def forced_if(text: str) -> dict[str, Any]:
@@ -192,19 +186,17 @@ async def test_conditions_compare_variables(
     converse: Converse, text: str, variables: dict[str, Any], *, holds: bool
 ) -> None:
     """In either encoding; what cannot be compared does not hold."""
-    conversation = converse(family(converse.folder, transferRules=[forced_if(text)]), ["Hello."])
+    conversation = converse(family(converse.new_folder(), transferRules=[forced_if(text)]), ["Hello."])
     turn = await conversation.send("Hi", await conversation.begin(variables=variables))
 
     assert turn.agent == ("billing" if holds else "root")
 
 
-@pytest.mark.parametrize(
-    "text", ["__import__('os')", "tries +", "", "(lambda: 1)()", "a if b else c", "(" * 300]
-)
-def test_a_condition_of_anything_else_is_refused(converse: Converse, text: str) -> None:
+def test_a_condition_of_anything_else_is_refused(converse: Converse) -> None:
     """When the app is loaded."""
-    with pytest.raises(InvalidInputError, match="cannot be read"):
-        converse(family(converse.folder, transferRules=[forced_if(text)]))
+    for text in ("__import__('os')", "tries +", "", "(lambda: 1)()", "a if b else c", "(" * 300):
+        with pytest.raises(InvalidInputError, match="cannot be read"):
+            converse(family(converse.new_folder(), transferRules=[forced_if(text)]))
 
 
 def test_an_agent_is_known_by_its_folder_its_name_and_its_resource_name(tmp_path: Path) -> None:

@@ -125,8 +125,11 @@ async def test_content_calls_and_partial_responses_of_callbacks_come_before_the_
     assert (turn.text, turn.error, turn.variables["trace"]) == (text, None, trace)
 
 
-async def test_content_of_after_agent_replaces_the_answer_in_what_is_stored(converse: Converse) -> None:
-    """The callback reads the answer that it replaces."""
+async def test_callbacks_replace_answers_calls_and_responses(converse: Converse) -> None:
+    """An answer is replaced in what is stored, and read before that.
+
+    A tool that is overridden does not run.
+    """
     callbacks = {
         "after_agent": [
             "said = callback_context.get_last_agent_output()[0].text",
@@ -139,6 +142,30 @@ async def test_content_of_after_agent_replaces_the_answer_in_what_is_stored(conv
     await conversation.send("Hi", key)
 
     assert said((await stored(converse.sessions, key)).events) == [("user", "Hi"), ("root", "HELLO")]
+
+    app = converse.app(
+        {
+            "root": {
+                "tools": ["greet", "other"],
+                "callbacks": {
+                    "before_tool": [
+                        "if tool.name == 'other': return {'result': 'not called'}",
+                        "input['name'] = 'Bob'",
+                    ],
+                    "after_tool": ["tool_response['seen'] = input.get('name', '')"],
+                },
+            }
+        },
+        tools={"greet": GREET, "other": "def other(): raise ValueError('called')"},
+        variables={"trace": []},
+    )
+    calls = {"calls": [*CALL["calls"], {"name": "other"}]}
+    turn = await first_turn(converse(app, [calls, "Done."]), "Hi")
+
+    assert [use.response for use in turn.calls] == [
+        {"result": {"said": "Hello Bob"}, "seen": "Bob"},
+        {"result": "not called", "seen": ""},
+    ]
 
 
 async def test_callbacks_change_requests_and_responses_in_place(converse: Converse) -> None:
@@ -175,46 +202,6 @@ async def test_callbacks_change_requests_and_responses_in_place(converse: Conver
     assert isinstance(instruction, types.Content)
     assert instruction.parts is not None
     assert instruction.parts[0].text == "Greet Ada by greet. Ada! {unknown}"
-
-
-async def test_callbacks_of_tools_override_calls_and_responses(converse: Converse) -> None:
-    """A tool that is overridden does not run."""
-    app = converse.app(
-        {
-            "root": {
-                "tools": ["greet", "other"],
-                "callbacks": {
-                    "before_tool": [
-                        "if tool.name == 'other': return {'result': 'not called'}",
-                        "input['name'] = 'Bob'",
-                    ],
-                    "after_tool": ["tool_response['seen'] = input.get('name', '')"],
-                },
-            }
-        },
-        tools={"greet": GREET, "other": "def other(): raise ValueError('called')"},
-        variables={"trace": []},
-    )
-    calls = {"calls": [*CALL["calls"], {"name": "other"}]}
-    turn = await first_turn(converse(app, [calls, "Done."]), "Hi")
-
-    assert [use.response for use in turn.calls] == [
-        {"result": {"said": "Hello Bob"}, "seen": "Bob"},
-        {"result": "not called", "seen": ""},
-    ]
-
-
-async def test_a_tool_that_fails_or_is_unknown_answers_the_model_with_its_error(converse: Converse) -> None:
-    """The turn goes on."""
-    app = converse.app({"root": {"tools": ["bad"]}}, tools={"bad": "def bad(): raise ValueError('no')"})
-    turn = await first_turn(
-        converse(app, [{"calls": [{"name": "bad"}, {"name": "missing"}]}, "Sorry."]), "Hi"
-    )
-
-    first, second = (json.dumps(use.response) for use in turn.calls)
-    assert "ValueError: no" in first
-    assert "'missing' was not offered in this request" in second
-    assert turn.text == "Sorry."
 
 
 @pytest.mark.parametrize(
@@ -307,7 +294,7 @@ async def test_a_background_tool_answers_later_and_the_next_request_has_it(conve
 
 
 async def test_a_turn_that_does_not_end_is_ended(converse: Converse) -> None:
-    """A callback overrides the model with a call each time."""
+    """A callback overrides the model with a call each time. It goes on if a tool fails, or is unknown."""
     over = ["return LlmResponse.from_parts([Part.from_function_call('greet', {'name': 'Bob'})])"]
     app = converse.app(
         {"root": {"callbacks": {"before_model": over}}},
@@ -319,9 +306,22 @@ async def test_a_turn_that_does_not_end_is_ended(converse: Converse) -> None:
     assert "| more than 25 model calls, or " in (ROOT / "docs/ces-conversations.md").read_text()
     assert len(turn.calls) == 25
 
+    app = converse.app({"root": {"tools": ["bad"]}}, tools={"bad": "def bad(): raise ValueError('no')"})
+    turn = await first_turn(
+        converse(app, [{"calls": [{"name": "bad"}, {"name": "missing"}]}, "Sorry."]), "Hi"
+    )
+
+    first, second = (json.dumps(use.response) for use in turn.calls)
+    assert "ValueError: no" in first
+    assert "'missing' was not offered in this request" in second
+    assert turn.text == "Sorry."
+
 
 async def test_adks_runner_runs_an_exported_app(converse: Converse) -> None:
-    """In a session of another's making, which gets the declared variables."""
+    """In a session of another's making, which gets the variables.
+
+    A missing one, or another app's, is refused.
+    """
     app = converse.app({"root": {"instruction": "Greet {name}."}}, variables={"name": "Ada"})
     with pytest.warns(UnsafeSandboxWarning):
         agent = AppAgent(app, model=ScriptedModel(["Hello"]), sandbox="inprocess")
@@ -333,6 +333,13 @@ async def test_adks_runner_runs_an_exported_app(converse: Converse) -> None:
 
     assert said(events) == [("root", "Hello")]
     assert (await stored(converse.sessions, SessionKey("shop", "ada", "s1"))).state == {"name": "Ada"}
+
+    conversation = converse(converse.app({"root": {}}))
+
+    with pytest.raises(SessionMissingError):
+        await conversation.send("Hi", "Test/ada/missing")
+    with pytest.raises(InvalidInputError, match="not of the app Test"):
+        await conversation.send("Hi", "shop/ada/s1")
 
 
 async def test_each_message_is_one_turn_of_the_store(converse: Converse) -> None:
@@ -410,13 +417,3 @@ async def test_a_response_that_comes_during_a_turn_is_its_last_event(converse: C
 
     assert said(list(turn.events))[2:] == [("root", "Done."), ("user", {"result": 42})]
     assert said((await stored(converse.sessions, key)).events)[1:] == said(list(turn.events))
-
-
-async def test_a_session_that_is_missing_or_of_another_app_is_refused(converse: Converse) -> None:
-    """Nothing is stored."""
-    conversation = converse(converse.app({"root": {}}))
-
-    with pytest.raises(SessionMissingError):
-        await conversation.send("Hi", "Test/ada/missing")
-    with pytest.raises(InvalidInputError, match="not of the app Test"):
-        await conversation.send("Hi", "shop/ada/s1")

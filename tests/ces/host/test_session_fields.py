@@ -35,58 +35,46 @@ def operation(
     return OpenApiTool.from_spec(document, server="https://bank.test").operations["Bank_pay"]
 
 
+MALLORY, ALICE = {"user": "mallory"}, {"user": "alice"}
+NOTED = {"note": "n"}
+NESTED = {"properties": {"a": {"properties": {"b": {"items": {"allOf": [WHOSE]}}}}}}
+META = {"properties": {"meta": {"properties": {"user": USER}}, "note": NOTE}}
+
+
+def of(name: str) -> dict[str, str]:
+    """Return a reference to a schema."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def property_of(name: str, schema: Any, **more: Any) -> dict[str, Any]:
+    """Return the schema of an object with a property."""
+    return {"properties": {name: schema, **more}}
+
+
 @pytest.mark.parametrize(
     ("schema", "given", "sent"),
     [
+        (property_of("order", WHOSE), {"order": {**MALLORY, **NOTED}}, {"order": {**ALICE, **NOTED}}),
         (
-            {"properties": {"order": WHOSE}},
-            {"order": {"user": "mallory", "note": "n"}},
-            {"order": {"user": "alice", "note": "n"}},
+            property_of("orders", {"type": "array", "items": WHOSE}),
+            {"orders": [MALLORY, NOTED]},
+            {"orders": [ALICE, {**ALICE, **NOTED}]},
         ),
-        (
-            {"properties": {"orders": {"type": "array", "items": WHOSE}}},
-            {"orders": [{"user": "mallory"}, {"note": "n"}]},
-            {"orders": [{"user": "alice"}, {"user": "alice", "note": "n"}]},
-        ),
-        ({"properties": {"ids": {"items": USER}}}, {"ids": ["mallory", "eve"]}, {"ids": ["alice", "alice"]}),
-        ({"allOf": [{"$ref": "#/components/schemas/Whose"}]}, {"user": "mallory"}, {"user": "alice"}),
-        ({"anyOf": [{"type": "string"}, WHOSE]}, {"user": "mallory"}, {"user": "alice"}),
-        (
-            {"properties": {"order": {"oneOf": [{"type": "null"}, WHOSE]}}},
-            {"order": {"user": "mallory"}},
-            {"order": {"user": "alice"}},
-        ),
-        (
-            {"properties": {"user": {"$ref": "#/components/schemas/User"}}},
-            {"user": "mallory"},
-            {"user": "alice"},
-        ),
-        (
-            {"properties": {"a": {"properties": {"b": {"items": {"allOf": [WHOSE]}}}}}},
-            {"a": {"b": [{"user": "mallory"}]}},
-            {"a": {"b": [{"user": "alice"}]}},
-        ),
-        (
-            {"properties": {"meta": {"properties": {"user": USER}}, "note": NOTE}},
-            {"note": "n"},
-            {"note": "n", "meta": {"user": "alice"}},
-        ),
-        (
-            {"allOf": [{"required": ["order"]}, {"properties": {"order": WHOSE}}]},
-            {},
-            {"order": {"user": "alice"}},
-        ),
-        ({"properties": {"order": WHOSE, "note": NOTE}}, {"note": "n"}, {"note": "n"}),
-        ({"properties": {"order": WHOSE}}, {"order": None}, {"order": None}),
-        (
-            {"properties": {"user": {"$ref": "#/components/schemas/Renamed"}}},
-            {"user": "mallory"},
-            {"user": "alice"},
-        ),
-        ({"$ref": "#/components/schemas/Extended%20Note"}, {"user": "mallory"}, {"user": "alice"}),
-        ({"$ref": "#/components/schemas/Both/allOf/1"}, {"user": "mallory"}, {"user": "alice"}),
+        (property_of("ids", {"items": USER}), {"ids": ["mallory", "eve"]}, {"ids": ["alice", "alice"]}),
+        ({"allOf": [of("Whose")]}, MALLORY, ALICE),
+        ({"anyOf": [{"type": "string"}, WHOSE]}, MALLORY, ALICE),
+        (property_of("order", {"oneOf": [{"type": "null"}, WHOSE]}), {"order": MALLORY}, {"order": ALICE}),
+        (property_of("user", of("User")), MALLORY, ALICE),
+        (NESTED, {"a": {"b": [MALLORY]}}, {"a": {"b": [ALICE]}}),
+        (META, NOTED, {"note": "n", "meta": ALICE}),
+        ({"allOf": [{"required": ["order"]}, property_of("order", WHOSE)]}, {}, {"order": ALICE}),
+        (property_of("order", WHOSE, note=NOTE), NOTED, NOTED),
+        (property_of("order", WHOSE), {"order": None}, {"order": None}),
+        (property_of("user", of("Renamed")), MALLORY, ALICE),
+        (of("Extended%20Note"), MALLORY, ALICE),
+        (of("Both/allOf/1"), MALLORY, ALICE),
         (USER, {"body": "mallory"}, "alice"),
-        ({"type": "array", "items": WHOSE}, {"body": [{"user": "mallory"}]}, [{"user": "alice"}]),
+        ({"type": "array", "items": WHOSE}, {"body": [MALLORY]}, [ALICE]),
     ],
 )
 def test_values_of_the_session_are_sent_at_every_depth(schema: Any, given: dict[str, Any], sent: Any) -> None:
@@ -170,30 +158,19 @@ def test_without_a_value_in_the_session_the_callers_is_not_sent() -> None:
     assert ({"order": {"note": "n"}}, None) == (outgoing.json, outgoing.params)
 
 
+QUERY = {"name": "user", "in": "query"}
+MARKED = {"$ref": "#/components/schemas/Parameter", "x-ces-session-context": "$context.variables.user"}
+FILTER = {"name": "filter", "in": "query", "style": "deepObject", "schema": WHOSE}
+
+
 @pytest.mark.parametrize(
     ("parameter", "given", "sent"),
     [
-        ({"name": "user", "in": "query", "schema": {"allOf": [USER]}}, {"user": "m"}, [("user", "alice")]),
-        (
-            {"name": "user", "in": "query", "schema": {"$ref": "#/components/schemas/User"}},
-            {"user": "m"},
-            [("user", "alice")],
-        ),
-        (
-            {"$ref": "#/components/schemas/Parameter", "x-ces-session-context": "$context.variables.user"},
-            {"user": "m"},
-            [("user", "alice")],
-        ),
-        (
-            {"name": "user", "in": "query", "content": {JSON: {"schema": USER}}},
-            {"user": "m"},
-            [("user", '"alice"')],
-        ),
-        (
-            {"name": "filter", "in": "query", "style": "deepObject", "schema": WHOSE},
-            {"filter": {"user": "m", "note": "n"}},
-            [("filter[note]", "n"), ("filter[user]", "alice")],
-        ),
+        ({**QUERY, "schema": {"allOf": [USER]}}, MALLORY, [("user", "alice")]),
+        ({**QUERY, "schema": of("User")}, MALLORY, [("user", "alice")]),
+        (MARKED, MALLORY, [("user", "alice")]),
+        ({**QUERY, "content": {JSON: {"schema": USER}}}, MALLORY, [("user", '"alice"')]),
+        (FILTER, {"filter": {**MALLORY, **NOTED}}, [("filter[note]", "n"), ("filter[user]", "alice")]),
     ],
 )
 def test_parameters_have_the_values_of_the_session_at_every_depth(
@@ -207,14 +184,20 @@ def test_parameters_have_the_values_of_the_session_at_every_depth(
 
 
 def test_no_other_parameter_adds_a_name_that_the_session_gives() -> None:
-    """An object that is spread over the query has names that the caller chooses."""
+    """An object that is spread over the query has names that the caller chooses.
+
+    A parameter keeps its argument if the session gives a field of its name: that is in the body.
+    """
     free = {"name": "filter", "in": "query", "schema": {"type": "object"}}
-    found = operation(parameters=({"name": "user", "in": "query", "schema": USER}, free))
+    found = operation(parameters=({**QUERY, "schema": USER}, free))
+    own = operation(WHOSE, parameters=({**QUERY, "required": True, "schema": NOTE},))
 
     assert [("user", "alice"), ("page", "2")] == found.request({"filter": {"page": 2}}, {}, SESSION).params
     for name in ("user", "user[]"):
         with pytest.raises(ArgumentsError, match="the argument filter cannot have a field"):
             found.request({"filter": {name: "mallory"}}, {}, SESSION)
+    outgoing = own.request({"user": "bob", "note": "n"}, {}, SESSION)
+    assert ([("user", "bob")], {**ALICE, **NOTED}) == (outgoing.params, outgoing.json)
 
 
 @pytest.mark.parametrize("style", ["form", "deepObject"])
@@ -232,14 +215,12 @@ def test_no_parameter_that_the_session_gives_in_part_adds_a_name_that_it_gives(s
 @pytest.mark.parametrize("marked", ["query", "header"])
 def test_a_mark_counts_for_all_parameters_of_its_name(marked: str) -> None:
     """They are one argument, which a caller would otherwise choose by the one without the mark."""
-    both = [
-        {"name": "user", "in": place, "schema": USER if place == marked else NOTE}
-        for place in ("query", "header")
-    ]
+    schemas = {"query": NOTE, "header": NOTE, marked: USER}
+    both = [{"name": "user", "in": place, "schema": schema} for place, schema in schemas.items()]
     for parameters in (both, both[::-1]):
-        outgoing = operation(parameters=tuple(parameters)).request({"user": "mallory"}, {}, SESSION)
+        outgoing = operation(parameters=tuple(parameters)).request(MALLORY, {}, SESSION)
 
-        assert ([("user", "alice")], {"user": "alice"}) == (outgoing.params, outgoing.headers)
+        assert ([("user", "alice")], ALICE) == (outgoing.params, outgoing.headers)
 
 
 @pytest.mark.parametrize(
@@ -251,15 +232,6 @@ def test_fields_that_are_joined_to_one_text_are_not_given_in_part(place: dict[st
 
     with pytest.raises(ArgumentsError, match=r"pay is not called: .*whose fields are joined to a text"):
         found.request({"filter": {"note": "n,user,mallory"}}, {}, SESSION)
-
-
-def test_a_parameter_keeps_its_argument_if_the_session_gives_a_field_of_its_name() -> None:
-    """The field is in the body, where the caller cannot name it."""
-    found = operation(WHOSE, parameters=({"name": "user", "in": "query", "required": True, "schema": NOTE},))
-
-    outgoing = found.request({"user": "bob", "note": "n"}, {}, SESSION)
-
-    assert ([("user", "bob")], {"user": "alice", "note": "n"}) == (outgoing.params, outgoing.json)
 
 
 def doubled(levels: int, last: dict[str, Any], *, required: bool = False, twice: bool = False) -> Operation:
@@ -324,20 +296,21 @@ def test_a_request_of_as_many_fields_as_it_may_have_is_sent() -> None:
 
 
 NODE = {"properties": {"user": USER, "below": {"$ref": "#/components/schemas/Node"}}}
+OF_APP = {"x-ces-session-context": "$context.app_id"}
 UNFILLABLE = [
     (WHOSE, "text/plain", "a field is marked within a body of text/plain"),
     (WHOSE, "multipart/form-data", "a field is marked within a body of multipart/form-data"),
-    ({"properties": {"order": WHOSE}}, FORM, f"a field is marked within a body of {FORM}"),
+    (property_of("order", WHOSE), FORM, f"a field is marked within a body of {FORM}"),
     ({"additionalProperties": WHOSE}, JSON, "a field is marked in additionalProperties"),
     ({"patternProperties": {"x-a": USER}}, JSON, "a field is marked in patternProperties"),
-    ({"$ref": "#/components/schemas/None"}, JSON, "#/components/schemas/None is not found"),
+    (of("None"), JSON, "#/components/schemas/None is not found"),
     ({"if": WHOSE}, JSON, "a field is marked in if"),
     (
-        {"oneOf": [WHOSE, {"properties": {"user": {"x-ces-session-context": "$context.app_id"}}}]},
+        {"oneOf": [WHOSE, property_of("user", OF_APP)]},
         JSON,
         r"one field is both \$context.variables.user and \$context.app_id",
     ),
-    ({"$ref": "#/components/schemas/Node"}, JSON, "Node, which contains itself"),
+    (of("Node"), JSON, "Node, which contains itself"),
 ]
 
 
