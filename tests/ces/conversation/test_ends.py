@@ -1,23 +1,26 @@
-"""What a turn did stays done if the turn fails or is cancelled, and an agent keeps nothing of it."""
+"""What a turn did stays done if it fails or is cancelled; late responses come whenever they come."""
 
 import asyncio
 import gc
 import weakref
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
-from google.adk.sessions import InMemorySessionService
+from google.adk.sessions import InMemorySessionService, Session
 from google.genai import types
 from google.genai.errors import ServerError
 from typing_extensions import override
 
-from gcp_adk_store.ces import ScriptedModel
+from gcp_adk_store.ces import MockTool, ScriptedModel
+from tests.ces.conversation.apps import write_app
 from tests.ces.conversation.conftest import Converse, first_turn
 from tests.ces.conversation.test_behaviour import REAL, Failing
+from tests.ces.host.runs import Gate, stored
 
 PAY = 'def pay() -> str:\n    """Pay."""\n    set_variable("paid", True)\n    return "done"\n'
 
@@ -160,3 +163,54 @@ async def test_an_agent_keeps_nothing_of_a_turn_that_is_over(converse: Converse)
 
     assert len(said) == 1
     assert kept() is None
+
+
+class Opening(InMemorySessionService):
+    """Sessions in memory; a reading waits until others that began later have ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate: Gate | None = None
+        self.was_read = asyncio.Event()
+
+    async def get_session(self, **names: Any) -> Session | None:
+        """Return the session, once the gate is open."""
+        gate, self.gate = self.gate, None
+        if gate is not None:
+            await gate()
+        self.was_read.set()
+        return await super().get_session(**names)
+
+
+async def test_a_response_that_comes_as_a_turn_begins_lets_its_callbacks_run(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """It waits for the turn, and the code of the turn does not wait for it."""
+    slow, sessions, opens = Gate(42), Opening(), Gate()
+    app = write_app(
+        tmp_path,
+        {"root": {"tools": ["work"], "callbacks": {"before_model": ["set_variable('n', 1)"]}}},
+        tools={"work": "def work():\n    return tools.slow({}).json()"},
+        asynchronous=("work",),
+    )
+    conversation = converse(
+        app,
+        [{"calls": [{"name": "work"}]}, "It is running.", "Not yet."],
+        sessions=sessions,
+        tools=[MockTool(name="slow", response=slow)],
+    )
+    key = await conversation.begin()
+    await conversation.send("Work", key)
+
+    sessions.gate, sessions.was_read = opens, asyncio.Event()
+    turn = asyncio.create_task(conversation.send("And?", key))
+    await opens.begun.wait()
+    slow.opened.set()
+    late = asyncio.create_task(conversation.close())
+    await sessions.was_read.wait()  # by the response
+    opens.opened.set()
+
+    assert (await asyncio.wait_for(turn, 60)).text == "Not yet."
+    await late
+    last = (await stored(sessions, key)).events[-1]
+    assert [each.response for each in last.get_function_responses()] == [{"result": 42}]
