@@ -38,12 +38,22 @@ async def called(make: MakeRuntime, kind: str, *bodies: str, **more: Any) -> Cal
 
 @pytest.mark.parametrize("kind", list(SUBJECTS))
 async def test_a_callback_that_returns_none_overrides_nothing(kind: str, make: MakeRuntime) -> None:
-    """What it was given comes back as it was."""
+    """What it was given comes back as it was.
+
+    Nor does one that fails, nor those before it; its file is named.
+    """
     run = await called(make, kind, "return None")
 
     assert (run.kind, run.override, run.overridden_by, run.changed) == (kind, None, None, frozenset())
     for name in ("llm_request", "llm_response", "args", "tool_response"):
         assert getattr(run, name) == SUBJECTS[kind].get(name)
+
+    codes = [callback(kind, 'set_variable("a", 1)'), callback(kind, "raise ValueError('no')")]
+
+    run = await make().run_callback(kind, codes, KEY, **SUBJECTS[kind])
+    assert f'File "{kind}_callback_02.py", line 2' in error_of(run).traceback
+    assert (run.override, run.event_id, run.changed) == (None, None, frozenset())
+    assert (await stored(make.sessions)).events == []
 
 
 @pytest.mark.parametrize(
@@ -107,17 +117,6 @@ async def test_callbacks_run_in_order_until_one_overrides(make: MakeRuntime) -> 
     assert (run.override, run.overridden_by) == ({"by": "second"}, 1)
     (event,) = (await stored(make.sessions)).events
     assert (event.id, event.actions.state_delta) == (run.event_id, {"order": [1, 2]})
-
-
-@pytest.mark.parametrize("kind", list(SUBJECTS))
-async def test_a_callback_that_fails_changes_nothing(kind: str, make: MakeRuntime) -> None:
-    """Nor do those before it; the file that failed is named."""
-    codes = [callback(kind, 'set_variable("a", 1)'), callback(kind, "raise ValueError('no')")]
-
-    run = await make().run_callback(kind, codes, KEY, **SUBJECTS[kind])
-    assert f'File "{kind}_callback_02.py", line 2' in error_of(run).traceback
-    assert (run.override, run.event_id, run.changed) == (None, None, frozenset())
-    assert (await stored(make.sessions)).events == []
 
 
 async def test_the_kind_may_be_spelt_as_the_function_is(make: MakeRuntime) -> None:

@@ -58,7 +58,10 @@ async def test_the_response_comes_as_the_users_once_it_is_there(make: MakeRuntim
 
 
 async def test_a_tool_can_be_run_asynchronously_without_being_registered(make: MakeRuntime) -> None:
-    """And an error is its response; it changes nothing."""
+    """An error is its response, and changes nothing.
+
+    One that code calls is awaited: no model gets it later.
+    """
     code = tool('set_variable("a", 1)\nraise ValueError("no")')
 
     run = await make().run_tool(code, "tool", {}, KEY, execution="ASYNCHRONOUS")
@@ -69,9 +72,6 @@ async def test_a_tool_can_be_run_asynchronously_without_being_registered(make: M
     assert session.state == {"name": "Ada"}
     assert session.events[-1].get_function_responses()[0].response == done.response
 
-
-async def test_a_called_asynchronous_tool_is_awaited(make: MakeRuntime) -> None:
-    """There is no model that could get its response later."""
     late = PythonTool(name="late", code=tool("return 1", name="late"), execution="ASYNCHRONOUS")
 
     run = await make(tools=[late]).run_tool(tool("return tools.late({}).json()"), "tool", {}, KEY)
@@ -225,21 +225,6 @@ CHANGES = PythonTool(name="large", code=tool('set_variable("large", "x" * 300)',
 NAME = PythonTool(name="rename", code=tool('set_variable("name", "Grace")', name="rename"))
 
 
-async def test_background_calls_that_nobody_awaits_are_finished(make: MakeRuntime) -> None:
-    """Before the run is; a warning says so."""
-    done = []
-
-    async def note(args: Mapping[str, Any]) -> dict[str, Any]:
-        done.append(args["n"])
-        return {}
-
-    runtime = make(tools=[MockTool(name="note", response=note)])
-    run = await ran(runtime, 'async_tools.note({"n": 1}); async_tools.note({"n": 2})')
-
-    assert sorted(done) == [1, 2]
-    assert any("background" in warning for warning in run.warnings)
-
-
 @pytest.mark.parametrize(
     ("body", "delta"),
     [
@@ -287,7 +272,10 @@ async def test_they_have_the_time_of_a_run(make: MakeRuntime) -> None:
 
 
 async def test_one_that_ends_the_run_ends_it_though_nobody_awaits_it(make: MakeRuntime) -> None:
-    """A test with a call that no mock fits must not pass."""
+    """A test with a call that no mock fits must not pass.
+
+    Others are finished before the run is, with a warning.
+    """
     run = await ran(
         make(tools=[DOUBLE]),
         'set_variable("a", 1); async_tools.double({"n": 9}); return 1',
@@ -297,6 +285,18 @@ async def test_one_that_ends_the_run_ends_it_though_nobody_awaits_it(make: MakeR
     assert error_of(run).type == "UnmatchedToolCallError"
     assert (run.result, run.variables) == ({"error": str(run.error)}, {"name": "Ada"})
     assert (await stored(make.sessions)).events == []
+
+    done = []
+
+    async def note(args: Mapping[str, Any]) -> dict[str, Any]:
+        done.append(args["n"])
+        return {}
+
+    runtime = make(tools=[MockTool(name="note", response=note)])
+    run = await ran(runtime, 'async_tools.note({"n": 1}); async_tools.note({"n": 2})')
+
+    assert sorted(done) == [1, 2]
+    assert any("background" in warning for warning in run.warnings)
 
 
 @pytest.mark.parametrize("large", [ANSWERS, CHANGES])

@@ -40,12 +40,6 @@ async def test_a_clean_run_appends_one_event_with_what_it_changed(make: MakeRunt
     assert run.variables == (await stored(make.sessions)).state == {"count": 1, "name": "Grace"}
 
 
-async def test_an_option_that_is_unknown_is_refused(make: MakeRuntime) -> None:
-    """Before any code runs: a misspelled event_id would store a repeated run twice."""
-    with pytest.raises(TypeError, match="unknown options of a run: evnt_id"):
-        await ran(make(), "return 1", evnt_id="e-1")
-
-
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -56,14 +50,29 @@ async def test_an_option_that_is_unknown_is_refused(make: MakeRuntime) -> None:
         ({"event_id": 5}, "event_id must be a string or None, not int"),
         ({"agent_name": ["a"]}, "agent_name must be a string or None, not list"),
         ({"mocks": {}}, "mocks must be a MockConfig or None, not dict"),
+        ({"args": {"a": object()}}, "args"),
+        *(({"key": key}, "") for key in ("", "a", "a/b", "a/b/c/d", "a//c", 3)),
     ],
 )
-async def test_an_argument_of_another_kind_is_refused(
-    given: dict[str, Any], says: str, make: MakeRuntime
-) -> None:
-    """Before any code runs, with its name."""
-    with pytest.raises(InvalidInputError, match=says):
+async def test_what_is_no_argument_is_refused(given: dict[str, Any], says: str, make: MakeRuntime) -> None:
+    """Before any code runs, with its name: a misspelled event_id would store a repeated run twice."""
+    with pytest.raises(InvalidInputError) as refused:
         await make().run_tool(**{"code": "", "name": "a", "args": {}, "key": KEY, **given})
+    assert says in str(refused.value)
+    with pytest.raises(TypeError, match="unknown options of a run: evnt_id"):
+        await ran(make(), "return 1", evnt_id="e-1")
+    with pytest.raises(InvalidInputError, match="name must be a string"):
+        await make().call_tool(5, {}, KEY)  # type: ignore[arg-type]
+    with pytest.raises(SessionMissingError, match="shop/ada/none"):
+        await ran(make(), "return 1", key="shop/ada/none")
+
+
+def test_a_key_is_the_same_as_its_text() -> None:
+    """Whatever its parts hold."""
+    key = SessionKey("a/b", "ü %", "c?#")
+
+    assert SessionKey.of(str(key)) == key is SessionKey.of(key)
+    assert str(SessionKey("shop", "ada", "s1")) == KEY
 
 
 @pytest.mark.parametrize(
@@ -83,13 +92,6 @@ def test_a_runtime_of_other_kinds_is_refused(given: dict[str, Any], says: str) -
     """When it is made, not when code runs."""
     with pytest.raises(InvalidInputError, match=says):
         PythonRuntime(**{"session_service": InMemorySessionService(), "sandbox": "inprocess", **given})
-
-
-@pytest.mark.parametrize("name", [5, []])
-async def test_the_name_of_a_tool_is_a_text(name: Any, make: MakeRuntime) -> None:
-    """For a model's call, too."""
-    with pytest.raises(InvalidInputError, match="name must be a string"):
-        await make().call_tool(name, {}, KEY)
 
 
 async def test_a_run_that_changes_nothing_appends_nothing(make: MakeRuntime) -> None:
@@ -132,46 +134,18 @@ return made
 
 
 async def test_what_nests_as_deep_as_it_may_comes_through(make: MakeRuntime) -> None:
-    """One more below the variables is an error of the code, and no fault of its process."""
+    """One more below the variables is an error of the code, and so are arguments that it cannot have."""
     deepest = await ran(make(), DEEP.format(levels=89))
     deeper = await ran(make(), DEEP.format(levels=90))
+    args: dict[str, Any] = {}
+    for _ in range(100):
+        args = {"a": args}
+    failed = await make().run_tool("def greet(a): pass", "greet", args, KEY)
 
     assert deepest.variables["deep"] == deepest.result
     assert json.dumps(deepest.result) == "[" * 89 + "]" * 89
     assert "nested deeper than 90 levels" in error_of(deeper).message
-
-
-async def test_arguments_that_code_cannot_have_are_an_error_of_the_response(make: MakeRuntime) -> None:
-    """The model must not read null, as if the tool had run."""
-    deep: dict[str, Any] = {}
-    for _ in range(100):
-        deep = {"a": deep}
-    failed = await make().run_tool("def greet(a): pass", "greet", deep, KEY)
-
-    assert failed.error is not None
-    assert failed.result["error"].startswith("NotJsonError: args")
-
-
-async def test_an_unknown_session_is_missing(make: MakeRuntime) -> None:
-    """No code was run."""
-    with pytest.raises(SessionMissingError, match="shop/ada/none"):
-        await ran(make(), "return 1", key="shop/ada/none")
-
-
-@pytest.mark.parametrize("key", ["", "a", "a/b", "a/b/c/d", "a//c", 3])
-async def test_what_is_no_key_is_refused(key: Any, make: MakeRuntime) -> None:
-    """Before anything is read."""
-    with pytest.raises(InvalidInputError):
-        await ran(make(), "return 1", key=key)
-
-
-def test_a_key_is_the_same_as_its_text() -> None:
-    """Whatever its parts hold."""
-    key = SessionKey("a/b", "ü %", "c?#")
-
-    assert SessionKey.of(str(key)) == key
-    assert SessionKey.of(key) is key
-    assert str(SessionKey("shop", "ada", "s1")) == KEY
+    assert failed.result["error"].startswith("NotJsonError: args"), "not null, as if the tool had run"
 
 
 class Contested(InMemorySessionService):
@@ -185,10 +159,7 @@ class Contested(InMemorySessionService):
         """Store *event*, unless the other writer is first."""
         if self.times:
             self.times -= 1
-            other = await self.get_session(
-                app_name=session.app_name, user_id=session.user_id, session_id=session.id
-            )
-            assert other is not None
+            other = await stored(self)
             count = other.state.get("others", 0) + 1
             await super().append_event(
                 other, Event(author="other", actions=EventActions(state_delta={"others": count}))
@@ -251,11 +222,6 @@ async def said(sessions: BaseSessionService, author: str, invocation: str, *part
     await sessions.append_event(await stored(sessions), event)
 
 
-def picture(data: bytes) -> types.Part:
-    """Return a part that holds a picture."""
-    return types.Part(inline_data=types.Blob(mime_type="image/png", data=data))
-
-
 async def test_code_sees_the_session(make: MakeRuntime) -> None:
     """Its history, what the user said last, and who and where it is."""
     await said(make.sessions, "user", "e-1", types.Part(text="Hello"))
@@ -293,35 +259,24 @@ async def test_a_history_that_is_too_long_lacks_its_oldest_events(make: MakeRunt
 
 
 async def test_what_the_user_sent_is_there_on_its_turn_alone(make: MakeRuntime) -> None:
-    """As on the platform."""
-    await said(make.sessions, "user", "e-1", types.Part(text="first"), picture(b"\xfb\xff\xfe"))
+    """As on the platform. A tool's response is not what the user said, and what they say now can be given."""
+    picture = types.Part(inline_data=types.Blob(mime_type="image/png", data=b"\xfb\xff\xfe"))
+    await said(make.sessions, "user", "e-1", types.Part(text="first"), picture)
     body = """
         return [
+            context.user_content.parts[0].text,
             [part.inline_data.data.decode() for part in context.user_content.parts if part.inline_data],
             [part.inline_data.raw_data.hex() for part in context.parts() if part.inline_data],
         ]
     """
-    assert await result_of(make(), body) == [["+//+"], ["fbfffe"]]
+    assert await result_of(make(), body) == ["first", ["+//+"], ["fbfffe"]]
 
     await said(make.sessions, "user", "e-2", types.Part(text="second"))
-    assert await result_of(make(), body) == [[], []]
-
-
-async def test_a_response_of_a_tool_is_not_what_the_user_said(make: MakeRuntime) -> None:
-    """Though it is the user's event."""
-    await said(make.sessions, "user", "e-1", types.Part(text="Hello"))
-    response = types.FunctionResponse(name="late", response={"result": 1})
-    await said(make.sessions, "user", "e-2", types.Part(function_response=response))
-
-    assert await result_of(make(), "return context.user_content.parts[0].text") == "Hello"
-
-
-async def test_what_the_user_says_now_can_be_given(make: MakeRuntime) -> None:
-    """Before it is stored."""
-    content = types.Content(role="user", parts=[types.Part(text="Now")])
-
-    seen = await result_of(make(), "return context.user_content.parts[0].text", user_content=content)
-    assert seen == "Now"
+    late = types.FunctionResponse(name="late", response={"result": 1})
+    await said(make.sessions, "user", "e-3", types.Part(function_response=late))
+    assert await result_of(make(), body) == ["second", [], []]
+    now = types.Content(role="user", parts=[types.Part(text="Now")])
+    assert (await result_of(make(), body, user_content=now))[0] == "Now"
 
 
 @pytest.mark.parametrize(
@@ -341,17 +296,17 @@ def test_settings_that_cannot_be_are_refused(setting: str, value: Any) -> None:
 
 
 async def test_logs_have_ids_and_sizes(make: MakeRuntime, caplog: pytest.LogCaptureFixture) -> None:
-    """Neither what was said nor what was printed."""
+    """Neither what was said nor what was printed. Settings of the code travel with each run."""
+    code = tool('print("hush"); set_variable("secret", who); return who', parameters="who")
+    strict = RuntimeSettings(guest=replace(RuntimeSettings().guest, strict_typing=True))
     with caplog.at_level(logging.DEBUG):
-        await make().run_tool(
-            tool('print("hush"); set_variable("secret", who); return who', parameters="who"),
-            "tool",
-            {"who": "hush"},
-            KEY,
-        )
+        await make().run_tool(code, "tool", {"who": "hush"}, KEY)
+    typed = tool("return n", parameters="n: Optional[int]")
+    run = await make(settings=strict).run_tool(typed, "tool", {"n": 1}, KEY)
 
     assert "run_tool tool on shop/ada/s1: done" in caplog.text
     assert "hush" not in caplog.text
+    assert error_of(run).type == "NameError"
 
 
 async def test_code_that_is_given_up_in_this_process_does_not_keep_its_streams(
@@ -391,16 +346,6 @@ async def test_code_that_is_given_up_in_this_process_does_not_keep_its_streams(
     assert capsys.readouterr().out == ""
 
 
-async def test_settings_of_the_code_are_the_guests(make: MakeRuntime) -> None:
-    """They travel with each run."""
-    guest = replace(RuntimeSettings().guest, strict_typing=True)
-
-    run = await make(settings=RuntimeSettings(guest=guest)).run_tool(
-        "def tool(n: Optional[int]):\n    return n\n", "tool", {"n": 1}, KEY
-    )
-    assert error_of(run).type == "NameError"
-
-
 BODY = """
     return [part.inline_data.raw_data.decode() if part.inline_data else None
             for part in context.user_content.parts]
@@ -422,23 +367,17 @@ def uri_of(user: str, filename: str, version: int = 0) -> str:
 async def test_an_artifact_of_the_session_is_loaded(make: MakeRuntime) -> None:
     """In place of the reference; others, and what is gone, stay as they were, with a warning."""
     artifacts = InMemoryArtifactService()
+    where = {"app_name": "shop", "session_id": "s1", "filename": "note.txt"}
     for user in ("ada", "eve"):
-        await artifacts.save_artifact(
-            app_name="shop",
-            user_id=user,
-            session_id="s1",
-            filename="note.txt",
-            artifact=types.Part(inline_data=types.Blob(mime_type="text/plain", data=user.encode())),
-        )
-    content = types.Content(
-        role="user",
-        parts=[
-            reference(uri_of("ada", "note.txt")),
-            reference(uri_of("eve", "note.txt")),
-            reference(uri_of("ada", "gone.txt")),
-            reference("gs://bucket/object"),
-        ],
-    )
+        blob = types.Blob(mime_type="text/plain", data=user.encode())
+        await artifacts.save_artifact(**where, user_id=user, artifact=types.Part(inline_data=blob))
+    uris = [
+        uri_of("ada", "note.txt"),
+        uri_of("eve", "note.txt"),
+        uri_of("ada", "gone.txt"),
+        "gs://bucket/object",
+    ]
+    content = types.Content(role="user", parts=[reference(uri) for uri in uris])
     run = await ran(make(artifact_service=artifacts), BODY, user_content=content)
 
     assert run.result == ["ada", None, None, None]

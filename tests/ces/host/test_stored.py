@@ -19,7 +19,7 @@ from gcp_adk_store.ces.sandbox import (
     SandboxTimeoutError,
 )
 from gcp_adk_store.testing.emulators import Emulator
-from tests.ces.host.runs import Gate, ran, result_of, stored, tool
+from tests.ces.host.runs import ran, result_of, stored, tool
 
 LIMITS = Limits(wall_s=5, memory_bytes=512 * 1024 * 1024, output_bytes=100_000)
 
@@ -90,6 +90,7 @@ async def test_what_a_run_changed_is_there_for_the_next_process(
     await sessions.close()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("body", "error"),
     [
@@ -152,22 +153,3 @@ async def test_a_writer_between_read_and_append_is_a_conflict(
     sessions = make_sessions()
     assert (await stored(sessions, key)).state == {"name": "Ada", "others": 3, "mine": 2}
     await sessions.close()
-
-
-async def test_a_late_response_is_stored_on_what_is_there_then(
-    key: str, start: Started, make_sessions: Callable[..., SessionService]
-) -> None:
-    """Beside what was stored meanwhile."""
-    gate = Gate()
-    run = await start(tools=[MockTool(name="gate", response=gate)]).run_tool(
-        tool('tools.gate({}); set_variable("late", 1)'), "tool", {}, key, execution="ASYNCHRONOUS"
-    )
-    await ran(start(), 'set_variable("meanwhile", 1)', key=key)
-    gate.opened.set()
-    await run.finished()
-
-    sessions = make_sessions()
-    session = await stored(sessions, key)
-    await sessions.close()
-    assert session.state == {"name": "Ada", "late": 1, "meanwhile": 1}
-    assert [len(event.get_function_responses()) for event in session.events] == [0, 1]

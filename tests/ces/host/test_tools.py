@@ -30,30 +30,23 @@ FORGET = PythonTool(name="forget", code=tool('remove_variable("name")', name="fo
 FAIL = PythonTool(name="fail", code=tool('set_variable("lost", 1)\nraise ValueError("no")', name="fail"))
 
 
-async def test_a_called_python_tool_answers_with_its_result(make: MakeRuntime) -> None:
-    """Under its name, with one dict."""
-    run = await ran(make(tools=[DOUBLE]), 'return tools.double({"n": 4}).json()')
-
-    assert run.result == {"result": 8}
-    (call,) = run.calls
-    assert (call.kind, call.name, call.asked, call.status_code) == ("tool", "double", {"n": 4}, 200)
-    assert call.text == '{"result": 8}'
-
-
 async def test_called_tools_share_the_variables_of_their_run(make: MakeRuntime) -> None:
-    """One event has what all of them changed."""
+    """One event has what all of them changed. Each is called with one dict, and answers with its result."""
     body = """
         set_variable("count", 5)
         tools.count({})
         tools.forget({})
-        return [get_variable("count"), "name" in context.state]
+        return [get_variable("count"), "name" in context.state, tools.double({"n": 4}).json()]
     """
-    run = await ran(make(tools=[COUNT, FORGET]), body)
+    run = await ran(make(tools=[COUNT, FORGET, DOUBLE]), body)
 
-    assert run.result == [6, False]
+    assert run.result == [6, False, {"result": 8}]
     (event,) = (await stored(make.sessions)).events
     assert event.actions.state_delta == {"count": 6, "name": None, "ces_removed:name": True}
-    assert [call.stdout for call in run.calls] == ["counted\n", ""]
+    assert [call.stdout for call in run.calls] == ["counted\n", "", ""]
+    call = run.calls[-1]
+    assert (call.kind, call.name, call.asked, call.status_code) == ("tool", "double", {"n": 4}, 200)
+    assert call.text == '{"result": 8}'
 
 
 async def test_a_called_tool_that_fails_changes_nothing(make: MakeRuntime) -> None:
@@ -84,15 +77,45 @@ async def test_tools_that_call_themselves_come_to_an_end(make: MakeRuntime) -> N
     assert "max_depth" in run.result
 
 
-@pytest.mark.parametrize("tools", [[DOUBLE, DOUBLE], {"treble": DOUBLE}, [3]])
-def test_tools_that_do_not_fit_together_are_refused(tools: Any, make: MakeRuntime) -> None:
+async def test_tools_that_do_not_fit_together_are_refused(make: MakeRuntime) -> None:
+    """At once, as fakes that are no Python; the error of a call of what is not there has the names."""
+    wrong: tuple[Any, ...] = ([DOUBLE, DOUBLE], {"treble": DOUBLE}, [3])
+    for tools in wrong:
+        with pytest.raises(InvalidInputError):
+            make(tools=tools)
+    for source in ("def (", f"x = a{'.b' * 10_000}"):
+        with pytest.raises(InvalidInputError, match=r"fakes\.py"):
+            FakeTools(source=source)
+    with pytest.raises(InvalidInputError, match="double"):
+        await make(tools=[DOUBLE]).call_tool("treble", {}, KEY)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"mockedToolCalls": [{"mockResponse": {}}]},
+        {"unmatchedToolCallBehavior": "GUESS"},
+        {"mockedToolCalls": {}, "unmatchedToolCallBehavior": []},
+        {"mocked_tool_calls": [{"toolId": "double", "mockResponse": {}}]},
+        {"mockedToolCalls": [{"toolId": "double", "response": {}}]},
+        {"mockedToolCalls": "double"},
+        {"mockedToolCalls": ["double"]},
+        {"mockedToolCalls": [{"toolId": "double", "mockResponse": [1]}]},
+        {"mockedToolCalls": [{"toolId": "double", "expectedArgsPattern": "n"}]},
+        [],
+    ],
+)
+def test_what_is_no_mock_config_is_refused(config: Any) -> None:
     """At once."""
     with pytest.raises(InvalidInputError):
-        make(tools=tools)
+        MockConfig.from_json(config)
 
 
 async def test_a_mock_tool_answers_as_given(make: MakeRuntime) -> None:
-    """With a value, or with what a function makes of the arguments."""
+    """With a value, with what a function makes of the arguments, or with an error.
+
+    That is as of an operation that has no server here: code that checks the status must not go on.
+    """
 
     async def later(args: Mapping[str, Any]) -> dict[str, Any]:
         return {"later": args}
@@ -101,12 +124,22 @@ async def test_a_mock_tool_answers_as_given(make: MakeRuntime) -> None:
         MockTool(name="fixed", response={"result": [1]}),
         MockTool(name="made", response=lambda args: {"made": args}),
         MockTool(name="later", response=later),
+        MockTool(name="bank", response={"error": "no server"}, status_code=501, reason="no server"),
     ]
-    body = 'return [tools.fixed({}).json(), tools.made({"a": 1}).json(), tools.later({"b": 2}).json()]'
+    body = """
+        answers = [tools.fixed({}), tools.made({"a": 1}), tools.later({"b": 2}), tools.bank({})]
+        try:
+            answers[-1].raise_for_status()
+        except StatusError as exc:
+            return [[each.json() for each in answers], answers[-1].ok, exc.status_code, exc.reason]
+    """
 
     run = await ran(make(tools=mocks), body)
-    assert run.result == [{"result": [1]}, {"made": {"a": 1}}, {"later": {"b": 2}}]
+    answers = [{"result": [1]}, {"made": {"a": 1}}, {"later": {"b": 2}}, {"error": "no server"}]
+    assert run.result == [answers, False, 501, "no server"]
     assert all(call.mocked for call in run.calls)
+    called = await make(tools=mocks).call_tool("bank", {}, KEY)
+    assert called.response == {"error": '501 no server: {"error": "no server"}'}
 
 
 async def test_what_a_mocks_function_raises_is_raised(make: MakeRuntime) -> None:
@@ -134,12 +167,6 @@ async def test_a_model_calls_tools_of_each_kind(make: MakeRuntime) -> None:
     assert (await stored(make.sessions)).state == {"name": "Ada", "count": 1}
 
 
-async def test_a_model_cannot_call_what_is_not_there(make: MakeRuntime) -> None:
-    """The error has the names that there are."""
-    with pytest.raises(InvalidInputError, match="double"):
-        await make(tools=[DOUBLE]).call_tool("treble", {}, KEY)
-
-
 async def test_code_requests_the_web_through_the_host(make: MakeRuntime, web: Web) -> None:
     """Where the policy allows it; else there is no answer, and its author learns why."""
     body = f"""
@@ -158,29 +185,6 @@ async def test_code_requests_the_web_through_the_host(make: MakeRuntime, web: We
     )
     assert refused.result == [0, "Error fetching from URL", "", True]
     assert any("HttpPolicy.allow" in warning for warning in refused.warnings)
-
-
-async def test_a_mock_may_be_an_error(make: MakeRuntime) -> None:
-    """As of an operation that has no server here: code that checks the status must not go on."""
-    mock = MockTool(name="bank", response={"error": "no server"}, status_code=501, reason="no server")
-    code = """
-    answer = tools.bank({})
-    try:
-        answer.raise_for_status()
-    except StatusError as exc:
-        return [answer.ok, exc.status_code, exc.reason, answer.json()]
-    """
-
-    run = await ran(make(tools=[mock]), code)
-    called = await make(tools=[mock]).call_tool("bank", {}, KEY)
-    assert run.result == [False, 501, "no server", {"error": "no server"}]
-    assert called.response == {"error": '501 no server: {"error": "no server"}'}
-
-
-async def test_arguments_that_are_no_json_are_refused(make: MakeRuntime) -> None:
-    """Before anything runs."""
-    with pytest.raises(InvalidInputError, match="args"):
-        await make().run_tool(tool("return a", parameters="a"), "tool", {"a": object()}, KEY)
 
 
 CONFIG = {
@@ -221,45 +225,21 @@ async def test_a_mock_config_answers_calls_that_fit(make: MakeRuntime) -> None:
 
 
 async def test_a_tool_may_have_but_a_mock(make: MakeRuntime) -> None:
-    """One file can be tried without the others; what no mock fits is no tool then, and ends the run."""
+    """One file can be tried without the others; what no mock fits is no tool then, and ends the run.
+
+    A config may refuse what does not fit, though there is a tool.
+    """
     mocks = MockConfig.from_json(CONFIG)
-    runtime = make()
+    refuses = MockConfig.from_json({**CONFIG, "unmatchedToolCallBehavior": "FAIL"})
 
-    assert await result_of(runtime, "return tools.Bank_pay({}).json()", mocks=mocks) == {"paid": True}
-    for body, given in (("tools.Bank_pay({})", None), ('tools.double({"n": 9})', mocks)):
-        run = await ran(runtime, f"try:\n  {body}\nexcept BaseException: pass", mocks=given)
-        assert error_of(run).type == "UnknownToolError"
-
-
-async def test_a_mock_config_may_refuse_what_does_not_fit(make: MakeRuntime) -> None:
-    """The run is over, whatever the code catches."""
-    mocks = MockConfig.from_json({**CONFIG, "unmatchedToolCallBehavior": "FAIL"})
-
-    run = await ran(
-        make(tools=[DOUBLE]), 'try:\n  tools.double({"n": 9})\nexcept BaseException: pass', mocks=mocks
-    )
-    assert error_of(run).type == "UnmatchedToolCallError"
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"mockedToolCalls": [{"mockResponse": {}}]},
-        {"unmatchedToolCallBehavior": "GUESS"},
-        {"mockedToolCalls": {}, "unmatchedToolCallBehavior": []},
-        {"mocked_tool_calls": [{"toolId": "double", "mockResponse": {}}]},
-        {"mockedToolCalls": [{"toolId": "double", "response": {}}]},
-        {"mockedToolCalls": "double"},
-        {"mockedToolCalls": ["double"]},
-        {"mockedToolCalls": [{"toolId": "double", "mockResponse": [1]}]},
-        {"mockedToolCalls": [{"toolId": "double", "expectedArgsPattern": "n"}]},
-        [],
-    ],
-)
-def test_what_is_no_mock_config_is_refused(config: Any) -> None:
-    """At once."""
-    with pytest.raises(InvalidInputError):
-        MockConfig.from_json(config)
+    assert await result_of(make(), "return tools.Bank_pay({}).json()", mocks=mocks) == {"paid": True}
+    for tools, body, given, kind in (
+        ([], "tools.Bank_pay({})", None, "UnknownToolError"),
+        ([], 'tools.double({"n": 9})', mocks, "UnknownToolError"),
+        ([DOUBLE], 'tools.double({"n": 9})', refuses, "UnmatchedToolCallError"),
+    ):
+        caught = f"try:\n  {body}\nexcept BaseException: pass"
+        assert error_of(await ran(make(tools=tools), caught, mocks=given)).type == kind
 
 
 def faked(fakes: FakeTools, *tools: PythonTool) -> list[PythonTool]:
@@ -287,24 +267,6 @@ def fake_tool_call(tool, input, callback_context):
 
     assert run.result == [{"result": "fake"}, {"result": 4}, {"result": "count"}, 500, "Doubles a number."]
     assert [call.mocked for call in run.calls] == [True, False, True, False]
-
-
-async def test_a_fake_that_fails_ends_the_run(make: MakeRuntime) -> None:
-    """It is test code, and must not look like a tool's failure."""
-    fakes = FakeTools(
-        source="def fake_tool_call(tool, input, callback_context):\n    raise ValueError('oops')\n"
-    )
-
-    run = await ran(make(tools=faked(fakes, DOUBLE)), 'return tools.double({"n": 1}).text')
-    assert run.error is not None
-    assert (run.error.type, run.error.message) == ("FakeToolError", "fakes.py: ValueError: oops")
-
-
-def test_fakes_that_are_no_python_are_refused() -> None:
-    """At once."""
-    for source in ("def (", f"x = a{'.b' * 10_000}"):
-        with pytest.raises(InvalidInputError, match=r"fakes\.py"):
-            FakeTools(source=source)
 
 
 async def test_a_models_call_is_mocked_and_faked_too(make: MakeRuntime) -> None:
@@ -336,12 +298,15 @@ async def test_a_models_own_call_needs_no_mock_that_fits(make: MakeRuntime) -> N
 
 
 async def test_a_failure_that_ended_a_run_is_its_response(make: MakeRuntime) -> None:
-    """Whether its code raised, or a fake did in its place."""
+    """Whether its code raised, or a fake did: that is test code, and must not look like a tool's failure."""
     fakes = FakeTools(
         source="def fake_tool_call(tool, input, callback_context):\n    raise ValueError('oops')\n"
     )
+    runtime = make(tools=faked(fakes, DOUBLE))
     raised = await ran(make(), "raise KeyError(1)")
-    of_fake = await make(tools=faked(fakes, DOUBLE)).call_tool("double", {"n": 1}, KEY)
-    expected = [{"result": {"error": str(run.error)}} for run in (raised, of_fake)]
-    assert [raised.response, of_fake.response] == expected
-    assert None not in (raised.error, of_fake.error)
+    of_fake = await runtime.call_tool("double", {"n": 1}, KEY)
+    within = await ran(runtime, 'return tools.double({"n": 1}).text')
+
+    for run in (raised, of_fake, within):
+        assert run.response == {"result": {"error": str(error_of(run))}}
+    assert str(error_of(within)) == "FakeToolError: fakes.py: ValueError: oops" == str(error_of(of_fake))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gcp_adk_store.ces import MockTool
+from gcp_adk_store.ces import CallbackRun, MockTool
 from gcp_adk_store.ces.host.results import Answer, read_host_call
 from gcp_adk_store.ces.sandbox import SandboxMemoryError, SandboxProtocolError
 from tests.ces.host.runs import KEY, MakeRuntime, error_of, ran, stored
@@ -130,45 +130,28 @@ async def test_a_tool_that_is_not_there_ends_a_run_that_asks_for_it(make: MakeRu
     assert (run.variables, (await stored(make.sessions)).events) == ({"name": "Ada"}, [])
 
 
-async def test_what_is_shown_is_what_is_stored(make: MakeRuntime) -> None:
-    """What the process says that it changed, of variables that are not its own."""
-    forged = {"state": {"name": "Eve"}, "state_delta": {"changed": {"a": 1}, "removed": []}}
+async def test_a_callback_that_is_not_there_cannot_override(make: MakeRuntime) -> None:
+    """Its caller would look for it. Nothing changes that a callback was not given, nor by a run that failed.
 
-    run = await ran(make(sandbox=Forging({**HONEST, **forged})), "return 1")
-    assert run.variables == (await stored(make.sessions)).state == {"name": "Ada", "a": 1}
+    What is shown is what is stored, whatever the process says of variables that are not its own.
+    """
 
+    async def said(**forged: Any) -> CallbackRun:
+        runtime = make(sandbox=Forging({**HONEST, **forged}))
+        return await runtime.run_callback("before_agent", "pass", KEY)
 
-@pytest.mark.parametrize("index", [-1, 1, 99])
-async def test_a_callback_that_is_not_there_cannot_override(index: int, make: MakeRuntime) -> None:
-    """Its caller would look for it."""
-    forged = {**HONEST, "override": True, "overridden_by": index, "result": {}}
-
-    with pytest.raises(SandboxProtocolError, match="unknown callback"):
-        await make(sandbox=Forging(forged)).run_callback("before_agent", "pass", KEY)
-
-
-async def test_nothing_changes_that_a_callback_was_not_given(make: MakeRuntime) -> None:
-    """A request where there was none is no change in place."""
-    forged = {**HONEST, "llm_request": {"model": "other"}, "args": {"amount": 9}}
-
-    run = await make(sandbox=Forging(forged)).run_callback("before_agent", "pass", KEY)
+    for index in (-1, 1, 99):
+        with pytest.raises(SandboxProtocolError, match="unknown callback"):
+            await said(override=True, overridden_by=index, result={})
+    run = await said(llm_request={"model": "other"}, args={"amount": 9})
     assert (run.llm_request, run.args, run.changed) == (None, None, frozenset())
-
-
-async def test_a_failed_run_has_no_delta_whatever_it_says(make: MakeRuntime) -> None:
-    """Nor an override."""
-    forged = {
-        **HONEST,
-        "error": {"type": "E", "message": "m", "traceback": "t"},
-        "state_delta": {"changed": {"name": "Eve"}, "removed": []},
-        "override": True,
-        "overridden_by": 0,
-        "result": {},
-    }
-    run = await make(sandbox=Forging(forged)).run_callback("before_agent", "pass", KEY)
-
-    assert (run.override, run.event_id) == (None, None)
+    error = {"type": "E", "message": "m", "traceback": "t"}
+    delta = {"changed": {"name": "Eve"}, "removed": []}
+    failed = await said(error=error, state_delta=delta, override=True, overridden_by=0, result={})
+    assert (failed.override, failed.event_id) == (None, None)
     assert (await stored(make.sessions)).state == {"name": "Ada"}
+    shown = await said(state={"name": "Eve"}, state_delta={"changed": {"a": 1}, "removed": []})
+    assert shown.variables == (await stored(make.sessions)).state == {"name": "Ada", "a": 1}
 
 
 async def test_what_it_says_of_itself_is_cut(make: MakeRuntime) -> None:

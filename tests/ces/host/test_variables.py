@@ -20,46 +20,32 @@ def deep(levels: int) -> list[Any]:
     return made
 
 
-async def test_a_removed_variable_is_gone_for_code(make: MakeRuntime) -> None:
-    """For ADK, whose state knows no removal, it is None, and a mark says what that means."""
-    runtime = make()
-    await ran(runtime, 'remove_variable("name")')
-
-    seen = await result_of(
-        runtime, 'return [get_variable("name"), context.get_variable("name", 1), "name" in context.state]'
-    )
-    assert seen == [None, 1, False]
-    assert (await stored(make.sessions)).state == {"name": None, "ces_removed:name": True}
-    again = await ran(runtime, 'remove_variable("name")')
-    assert error_of(again).type == "KeyError"
-
-
 async def test_none_is_a_value_of_a_variable(make: MakeRuntime) -> None:
-    """Also of one that was removed before."""
+    """A removed one is gone for code. ADK's state knows no removal: it is None, and a mark says what that is.
+
+    One that others set again is there, whatever mark there is: agents of ADK know nothing of it.
+    """
     runtime = make()
-    body = 'return ["name" in context.state, context.get_variable("name", 1)]'
-    await ran(runtime, 'set_variable("name", None)')
-    assert await result_of(runtime, body) == [True, None]
+    body = 'return [get_variable("name"), context.get_variable("name", 1), "name" in context.state]'
+    for _ in range(2):
+        await ran(runtime, 'set_variable("name", None)')
+        assert await result_of(runtime, body) == [None, None, True]
 
-    await ran(runtime, 'remove_variable("name")')
-    assert await result_of(runtime, body) == [False, 1]
-
-    await ran(runtime, 'set_variable("name", None)')
-    assert await result_of(runtime, body) == [True, None]
-
-
-async def test_a_variable_that_others_set_again_is_there(make: MakeRuntime) -> None:
-    """Whatever mark there is: agents of ADK know nothing of it."""
-    runtime = make()
-    await ran(runtime, 'remove_variable("name")')
+        await ran(runtime, 'remove_variable("name")')
+        assert await result_of(runtime, body) == [None, 1, False]
+        assert (await stored(make.sessions)).state == {"name": None, "ces_removed:name": True}
+        assert error_of(await ran(runtime, 'remove_variable("name")')).type == "KeyError"
     event = Event(author="other", actions=EventActions(state_delta={"name": "Grace"}))
     await make.sessions.append_event(await stored(make.sessions), event)
-
-    assert await result_of(runtime, 'return get_variable("name")') == "Grace"
+    assert await result_of(runtime, body) == ["Grace", "Grace", True]
 
 
 async def test_variables_of_users_and_apps_are_shared_by_name(make: MakeRuntime) -> None:
-    """Removed in one session, they are gone in the other."""
+    """Removed in one session, they are gone in the other. Other names would share nothing, or too much."""
+    wrong: tuple[Any, ...] = (True, "app:theme", ("theme",), ("temp:theme",), (1,), ("app:ces_removed:a",))
+    for shared in wrong:
+        with pytest.raises(InvalidInputError, match="shared_variables"):
+            RuntimeSettings(shared_variables=shared)
     await make.sessions.create_session(app_name="shop", user_id="ada", session_id="s2")
     runtime = make(settings=RuntimeSettings(shared_variables=("user:plan", "app:open")))
     await ran(runtime, 'set_variable("user:plan", "gold"); set_variable("app:open", True)')
@@ -87,22 +73,23 @@ async def test_code_neither_sees_nor_sets_other_variables_of_users_and_apps(
     assert (await stored(make.sessions)).state == {"name": "Ada", name: "set by the agent"}
 
 
-@pytest.mark.parametrize(
-    "shared", [True, "app:theme", ("theme",), ("temp:theme",), (1,), ("app:ces_removed:a",)]
-)
-def test_shared_variables_are_names_of_users_and_apps(shared: Any) -> None:
-    """Anything else would share nothing, or more than its author thinks."""
-    with pytest.raises(InvalidInputError, match="shared_variables"):
-        RuntimeSettings(shared_variables=shared)
-
-
 async def test_a_variable_of_adks_fleeting_scope_lasts_for_its_run(make: MakeRuntime) -> None:
-    """Its author gets a warning."""
+    """Its author gets a warning.
+
+    In a history, numbers that are no JSON are null, as in events of this library.
+    """
     run = await ran(make(), 'set_variable("temp:draft", 1); return get_variable("temp:draft")')
 
     assert (run.result, run.event_id) == (1, None)
     assert any("temp:draft" in warning for warning in run.warnings)
     assert (await stored(make.sessions)).state == {"name": "Ada"}
+
+    for value in (float("nan"), 1):
+        event = Event(author="other", actions=EventActions(state_delta={"odd": value}))
+        await make.sessions.append_event(await stored(make.sessions), event)
+
+    body = "return [event.actions.state_delta for event in context.events]"
+    assert await result_of(make(), body) == [{"odd": None}, {"odd": 1}]
 
 
 @pytest.mark.parametrize("name", ["ces_removed:name", "user:ces_removed:name", "app:ces_removed:x"])
@@ -131,16 +118,6 @@ async def test_a_variable_of_others_that_code_cannot_have_stays_away_from_it(
     assert (await ran(runtime, 'remove_variable("odd")', key=key)).ok
     again = await ran(runtime, 'remove_variable("odd")', key=key)
     assert (error_of(again).type, again.warnings) == ("KeyError", ())
-
-
-async def test_a_history_with_numbers_that_are_no_json_can_be_read(make: MakeRuntime) -> None:
-    """They are null there, as in events that this library stores; the variable has been set again since."""
-    for value in (float("nan"), 1):
-        event = Event(author="other", actions=EventActions(state_delta={"odd": value}))
-        await make.sessions.append_event(await stored(make.sessions), event)
-
-    body = "return [event.actions.state_delta for event in context.events]"
-    assert await result_of(make(), body) == [{"odd": None}, {"odd": 1}]
 
 
 SMALL = RuntimeSettings(
