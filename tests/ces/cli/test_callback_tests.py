@@ -104,9 +104,7 @@ def test_a_test_changes_no_times_of_the_hosts_devices(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("ces_environment")
-def test_without_bubblewrap_no_test_of_a_callback_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_bubblewrap_no_callbacks_test_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what to install, and nothing runs outside."""
     write(tmp_path, "pass")
     monkeypatch.setenv("PATH", "/nowhere")

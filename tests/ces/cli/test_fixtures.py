@@ -16,9 +16,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.usefixtures("ces_environment")
-async def test_the_runtime_runs_on_the_store_of_the_test(
-    adk_store: Store, ces_runtime: PythonRuntime
-) -> None:
+async def test_the_runtime_runs_on_the_tests_store(adk_store: Store, ces_runtime: PythonRuntime) -> None:
     """In the loop of the test, with the test's own session."""
     await adk_store.sessions.create_session(app_name="a", user_id="u", session_id="s", state={"n": 1})
     ran = await ces_runtime.run_tool("def more() -> int:\n    context.state['n'] += 1\n", "more", {}, "a/u/s")

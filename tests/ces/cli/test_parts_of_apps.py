@@ -126,9 +126,7 @@ def test_a_call_without_its_credential_says_which_option_gives_it(tmp_path: Path
         (("--credential", "Bank=NOT_THERE"), "the environment has no variable NOT_THERE"),
     ],
 )
-def test_an_option_that_is_not_valid_ends_with_2(
-    tmp_path: Path, arguments: tuple[str, ...], says: str
-) -> None:
+def test_an_invalid_option_ends_with_2(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
     """Before code runs."""
     result = ask(write(tmp_path), *arguments)
 

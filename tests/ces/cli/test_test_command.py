@@ -289,9 +289,7 @@ def test_every_test_ends_as_it_should(ended: Result, outcomes: dict[str, dict[st
     }
 
 
-def test_a_failed_expectation_says_where_and_what_there_was(
-    app: Path, outcomes: dict[str, dict[str, Any]]
-) -> None:
+def test_a_failed_expectation_says_where_and_what(app: Path, outcomes: dict[str, dict[str, Any]]) -> None:
     """With what the tool printed."""
     path = f"{app}/evals/tool_tests/half.yaml"
 
@@ -381,9 +379,7 @@ def test_the_table_has_each_failure_below_it(app: Path) -> None:
         ({CALLBACK_TEST: LEFT_OUT_TEST}, "was skipped"),
     ],
 )
-def test_where_there_is_nothing_to_run_it_ends_with_2(
-    tmp_path: Path, files: dict[str, str] | None, says: str
-) -> None:
+def test_with_nothing_to_run_it_ends_with_2(tmp_path: Path, files: dict[str, str] | None, says: str) -> None:
     """Instead of passing."""
     write_files(tmp_path, files or {})
     folder = tmp_path if files is not None else tmp_path / "nowhere"

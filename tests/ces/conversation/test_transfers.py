@@ -133,9 +133,7 @@ async def test_agents_that_hand_over_without_end_are_stopped(converse: Converse)
         {"pythonCodeCondition": {"pythonCode": "def ready(ctx):\n    return ctx.variables['verified']\n"}},
     ],
 )
-async def test_a_rule_forces_a_transfer_while_its_condition_holds(
-    converse: Converse, condition: dict[str, Any]
-) -> None:
+async def test_a_rule_forces_a_transfer_if_it_holds(converse: Converse, condition: dict[str, Any]) -> None:
     """Before the model is asked."""
     rule = {"childAgent": "billing", "direction": "PARENT_TO_CHILD", "deterministicTransfer": condition}
     conversation = converse(family(converse.new_folder(), transferRules=[rule]), ["Root.", "Billing."])

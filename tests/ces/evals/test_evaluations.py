@@ -206,9 +206,7 @@ ONE = "conversations:\n- {name: a, user: b, "
         ),
     ],
 )
-def test_a_malformed_evaluation_is_named_with_its_line(
-    tmp_path: Path, text: str, line: int, says: str
-) -> None:
+def test_a_malformed_evaluation_has_its_line(tmp_path: Path, text: str, line: int, says: str) -> None:
     """As a malformed test of a tool is."""
     with pytest.raises(MalformedTestError) as caught:
         read(tmp_path, text)

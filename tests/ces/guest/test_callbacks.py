@@ -157,18 +157,13 @@ GUARDED: dict[str, dict[str, Any]] = {
     "before_model_guardrail": {"llm_request": {"contents": []}},
     "after_model_guardrail": {"llm_response": SAID},
 }
-PARAMETERS = {
-    "before_agent_guardrail": "callback_context: CallbackContext",
-    "after_agent_guardrail": "callback_context: CallbackContext",
-    "before_model_guardrail": "callback_context: CallbackContext, llm_request: LlmRequest",
-    "after_model_guardrail": "callback_context: CallbackContext, llm_response: LlmResponse",
-}
 
 
 def guardrail(kind: str, returned: str, *, name: str | None = None) -> str:
     """Return the code of a guardrail that counts, and returns *returned*."""
+    subject = "".join(f", {each}" for each in GUARDED[kind])
     return (
-        f"def {name or kind}_callback({PARAMETERS[kind]}) -> GuardrailResult:\n"
+        f"def {name or kind}_callback(callback_context: CallbackContext{subject}) -> GuardrailResult:\n"
         "    set_variable('runs', (get_variable('runs') or 0) + 1)\n"
         f"    return {returned}\n"
     )
@@ -224,11 +219,9 @@ def test_nothing_counts_as_ok_with_a_warning() -> None:
     assert elsewhere["error"]["type"] == "NameError"
 
 
-@pytest.mark.parametrize("returned", ["'TRIGGER'", "{'decision': 'STOP'}", "{}", "{'decision': 3}", "True"])
-def test_anything_else_is_an_error(returned: str) -> None:
+def test_anything_else_is_an_error() -> None:
     """A guardrail that decides nothing must not pass for one that lets everything through."""
-    kind = "before_agent_guardrail"
-    answer = of_callbacks(kind, guardrail(kind, returned))
-
-    assert answer["error"]["type"] == "GuardrailResultError"
-    assert "without the decision OK or TRIGGER" in answer["error"]["message"]
+    for returned in ("'TRIGGER'", "{'decision': 'STOP'}", "{}", "{'decision': 3}", "True"):
+        error = of_callbacks("before_agent_guardrail", guardrail("before_agent_guardrail", returned))["error"]
+        assert error["type"] == "GuardrailResultError"
+        assert "without the decision OK or TRIGGER" in error["message"]

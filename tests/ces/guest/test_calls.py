@@ -140,57 +140,32 @@ def test_a_refusal_of_the_host_ends_the_run(call: str) -> None:
     assert len(asked) == 1
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        *(None, [], {}, {"status_code": "200", "reason": "", "text": ""}, {**replied(1), "id": 9}),
-        BrokenPipeError("gone"),
-    ],
-)
-def test_a_host_that_answers_nonsense_or_nothing_ends_the_run(reply: Any) -> None:
+def test_a_host_that_answers_nonsense_or_nothing_ends_the_run() -> None:
     """As an error of the host, not of the code, which does not see it."""
 
-    def host(_: dict[str, Any]) -> Any:
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
+    def gone(_: dict[str, Any]) -> Any:
+        raise BrokenPipeError("gone")
 
-    body = "try:\n    tools.look_up({})\nexcept Exception:\n    print('seen')"
-    answer = of_tool(as_tool(body), host=host, tools=["look_up"])
-
-    assert (answer["error"]["type"], answer["stdout"]) == ("HostCallError", "")
-
-
-@pytest.mark.parametrize("method", ["get", "post", "put", "delete", "patch", "head", "options"])
-@pytest.mark.parametrize("prefix", ["", "async_"])
-def test_a_request_has_its_method_and_what_it_was_given(method: str, prefix: str) -> None:
-    """The four accepted keywords; what is None is left out."""
-    host = Host()
-    wait = "()" if prefix else ""
-    result_of(
-        f"""
-        return ces_requests.{prefix}{method}(
-            url="https://a.example", headers={{"A": "b"}}, params={{"q": [1]}}, data="x", json={{"j": None}}
-        ){wait}.status_code
-        """,
-        host=host,
-    )
-
-    assert host.calls[0] == {
-        "call": "http",
-        "id": 1,
-        "method": method.upper(),
-        "url": "https://a.example",
-        "headers": {"A": "b"},
-        "params": {"q": [1]},
-        "data": "x",
-        "json": {"j": None},
-        **({"background": True} if prefix else {}),
-    }
+    body = as_tool("try:\n    tools.look_up({})\nexcept Exception:\n    print('seen')")
+    no_reply: dict[str, Any] = {"status_code": "200", "reason": "", "text": ""}
+    replies: tuple[Any, ...] = (None, [], {}, no_reply, {**replied(1), "id": 9})
+    for host in (*(lambda _, reply=reply: reply for reply in replies), gone):
+        answer = of_tool(body, host=host, tools=["look_up"])
+        assert (answer["error"]["type"], answer["stdout"]) == ("HostCallError", "")
 
 
-def test_a_request_may_name_its_method() -> None:
-    """As text or as HttpMethod."""
+def test_a_request_has_its_method_and_what_it_was_given() -> None:
+    """The four accepted keywords; what is None is left out. It may name its method, or be asynchronous."""
+    given: dict[str, Any] = {"headers": {"A": "b"}, "params": {"q": [1]}, "data": "x", "json": {"j": None}}
+    url = {"url": "https://a.example"}
+    for method in ("get", "post", "put", "delete", "patch", "head", "options"):
+        for prefix, wait, background in (("", "", {}), ("async_", "()", {"background": True})):
+            host = Host()
+            result_of(
+                f"return ces_requests.{prefix}{method}(**{ {**url, **given} }){wait}.status_code", host=host
+            )
+            asked = {"call": "http", "id": 1, "method": method.upper(), **url, **given, **background}
+            assert host.calls[0] == asked
     host = Host()
     result_of(
         """
@@ -273,15 +248,14 @@ def test_what_the_code_binds_itself_is_its_own(before: str, missing: list[str]) 
     ]
 
 
-@pytest.mark.parametrize("name", seed.TYPING_NAMES)
-def test_a_name_of_typing_is_the_one_of_typing(name: str) -> None:
+def test_a_name_of_typing_is_the_one_of_typing() -> None:
     """And goes unless it is asked for."""
-    found = result_of(f"import typing\nreturn {name} is typing.{name}")
+    for name in seed.TYPING_NAMES:
+        assert result_of(f"import typing\nreturn {name} is typing.{name}") is True
+        assert result_of(f"return {name!r} in globals()", settings={"strict_typing": True}) is False
 
-    assert found is True
-    assert result_of(f"return {name!r} in globals()", settings={"strict_typing": True}) is False
 
-
+ECHO = {"result": {"n": 1}}
 DATACLASSES = """
 from __future__ import annotations
 import dataclasses
@@ -313,22 +287,10 @@ class B(pydantic.BaseModel):
         ("import pickle\nclass A:\n    b = 1", "pickle.loads(pickle.dumps(A())).b", 1),
         ("import ces_code", "ces_code.tool is tool", True),
         ("import inspect", "inspect.getsource(tool).splitlines()[0]", "def tool():"),
-        (
-            DATACLASSES,
-            "dataclasses.asdict(A(B()))",
-            {"b": {"n": 1}},
-        ),
-        (
-            MODELS,
-            "A(b={'a': {}}).model_dump()",
-            {"b": {"a": {"b": None}}},
-        ),
+        (DATACLASSES, "dataclasses.asdict(A(B()))", {"b": {"n": 1}}),
+        (MODELS, "A(b={'a': {}}).model_dump()", {"b": {"a": {"b": None}}}),
         ("import asyncio\nasync def f(): return 5", "asyncio.run(f())", 5),
-        (
-            "import asyncio",
-            "asyncio.run(asyncio.to_thread(tools.look_up, {'n': 1})).json()",
-            {"result": {"n": 1}},
-        ),
+        ("import asyncio", "asyncio.run(asyncio.to_thread(tools.look_up, {'n': 1})).json()", ECHO),
         ("def f():\n    yield 1\n    yield 2", "[*f()]", [1, 2]),
         ("import copy", "copy.copy(tools).look_up({}).ok", True),
         ("if __name__ == '__main__':\n    raise SystemExit", "__name__", "ces_code"),

@@ -96,11 +96,7 @@ def test_what_python_warns_of_is_a_warning() -> None:
         ("raise KeyError(7)", "KeyError", "7"),
         ("raise ValueError('\\ud800')", "ValueError", "\\ud800"),
         ("getattr(tools, 'no' + 'pe')", "UnknownToolError", "tools.nope: unknown tool; known: look_up"),
-        (
-            "try: getattr(tools, 'no' + 'pe')\n    except BaseException: pass",
-            "UnknownToolError",
-            "tools.nope",
-        ),
+        ("try: getattr(tools, 'nope')\n    except BaseException: pass", "UnknownToolError", "tools.nope"),
         *(
             (f"tools.look_up({given})", "TypeError", "as one dict")
             for given in ("7", "{}, {}", "'id'", "None")
@@ -156,10 +152,7 @@ def test_what_cannot_be_sent_is_an_error(statement: str, kind: str, message: str
         ("return b'bytes'", "result: Object of type bytes"),
         ("return Part.from_text('x')", "result: Object of type Part"),
         ("set_variable('a', {1, 2})", "variables['a']: Object of type set"),
-        (
-            "set_variable('a', [float('nan')])",
-            "variables['a'][0]: nan is not a number of JSON",
-        ),
+        ("set_variable('a', [float('nan')])", "variables['a'][0]: nan is not a number of JSON"),
         ("set_variable('a', {1: 2})", "variables['a']: the key 1 is int, JSON has only str"),
         ("set_variable(1, 2)", "variables: the key 1 is int, JSON has only str"),
         ("context.state = 5", "variables: int is not a dict"),
@@ -167,10 +160,7 @@ def test_what_cannot_be_sent_is_an_error(statement: str, kind: str, message: str
         ("set_variable('a', 10 ** 5000)", "an integer of 16610 bits is too large"),
         ("set_variable('a', 2 ** 14_000)", "an integer of 14001 bits is too large"),
         ("set_variable('a', ['b\\ud800'])", "variables['a'][0]: '\\ud800' at 1 is a lone"),
-        (
-            "set_variable('\\udfff', 1)",
-            "variables, a key: '\\udfff' at 0 is a lone surrogate",
-        ),
+        ("set_variable('\\udfff', 1)", "variables, a key: '\\udfff' at 0 is a lone surrogate"),
         ("context.actions.state_delta['a'] = {1}", "actions.state_delta['a']: "),
         ("set_variable('on', [object()]); tools.look_up({})", "variables['on'][0]: Object"),
     ],
@@ -180,51 +170,40 @@ def test_what_json_cannot_hold_is_an_error_that_says_where(statement: str, messa
     test_whatever_is_raised_is_an_answer(statement, "NotJsonError", message)
 
 
-@pytest.mark.parametrize(
-    ("source", "given", "kind"),
-    [
-        *(
-            (source, {}, "EntryPointError")
-            for source in ("", "x = 1", "tool = 5", "from json import dumps as tool")
-        ),
-        ("import asyncio\nasync def tool():\n    await asyncio.sleep(0)", {}, "EntryPointError"),
-        ("x = 1", {"name": "get_variable"}, "EntryPointError"),
-        ("class Tool:\n    def tool(self):\n        pass", {}, "EntryPointError"),
-        ("def tool(a: int):\n    return a", {"args": {"a": 1, "b": 2}}, "TypeError"),
-    ],
-)
-def test_code_without_a_function_to_call_is_an_error(source: str, given: dict[str, Any], kind: str) -> None:
+def test_code_without_a_function_to_call_is_an_error() -> None:
     """A name alone is none, nor is one of the runtime's, an async def, or one with other parameters."""
-    assert of_tool(source, **given)["error"]["type"] == kind
+    for source in (
+        *("", "x = 1", "tool = 5", "from json import dumps as tool"),
+        "import asyncio\nasync def tool():\n    await asyncio.sleep(0)",
+        "class Tool:\n    def tool(self):\n        pass",
+    ):
+        assert of_tool(source)["error"]["type"] == "EntryPointError"
+    assert of_tool("x = 1", name="get_variable")["error"]["type"] == "EntryPointError"
+    wrong = of_tool("def tool(a: int):\n    return a", args={"a": 1, "b": 2})
+    assert wrong["error"]["type"] == "TypeError"
 
 
-@pytest.mark.parametrize(
-    "shown",
-    [
-        "def __str__(self): raise SystemExit",
-        "def __repr__(self): raise SystemExit",
-        "def __dir__(self): raise SystemExit",
-        "def __str__(self): return 5",
-        "def __str__(self): return type('Text', (str,), {'__len__': lambda self: 1 / 0})()",
-        "__class__ = property(lambda self: 1 / 0)",
-        "args = code = property(lambda self: 1 / 0)",
-    ],
-)
 @pytest.mark.parametrize("base", ["AttributeError", "SystemExit", "KeyError"])
-def test_an_exception_that_cannot_be_shown_is_an_answer(shown: str, base: str) -> None:
+def test_an_exception_that_cannot_be_shown_is_an_answer(base: str) -> None:
     """What it says of itself is the code's too."""
-    source = f"""
-        class Odd({base}):
+    source = """
+        class Odd(BASE):
             name, obj = "x", property(lambda self: self)
-            {shown}
+            SHOWN
 
         def tool():
             raise Odd(Odd())
         """
-    error = of_tool(source)["error"]
-
-    assert error["type"] == "Odd"
-    assert "Odd" in error["traceback"]
+    for shown in (
+        *(f"def __{name}__(self): raise SystemExit" for name in ("str", "repr", "dir")),
+        "def __str__(self): return 5",
+        "def __str__(self): return type('Text', (str,), {'__len__': lambda self: 1 / 0})()",
+        "__class__ = property(lambda self: 1 / 0)",
+        "args = code = property(lambda self: 1 / 0)",
+    ):
+        error = of_tool(source.replace("BASE", base).replace("SHOWN", shown))["error"]
+        assert error["type"] == "Odd"
+        assert "Odd" in error["traceback"]
 
 
 def test_what_led_to_an_error_is_cut_at_length() -> None:
@@ -319,30 +298,20 @@ def test_what_the_platform_does_not_have_cannot_be_imported(module: str, missing
     )
 
 
-@pytest.mark.parametrize(
-    ("importable", "name", "missing", "package"),
-    [
-        (("google.protobuf",), "from google import protobuf", "from google import auth", "google"),
-        (
-            ("google.protobuf.struct_pb2",),
-            "from google.protobuf import struct_pb2",
-            "from google.protobuf import json_format",
-            "google.protobuf",
-        ),
-    ],
-)
-def test_a_member_of_a_shared_package_is_looked_at_by_itself(
-    importable: tuple[str, ...], name: str, missing: str, package: str
-) -> None:
+def test_a_member_of_a_shared_package_is_looked_at_by_itself() -> None:
     """Other members of the package are not there."""
-    found = [
-        of_tool(f"{each}\ndef tool():\n    return 1", settings={"importable": [*importable]})
-        for each in (name, missing)
-    ]
-
-    assert (found[0]["result"], found[1]["error"]["type"]) == (1, "ImportError")
-    member = missing.rpartition(" ")[2]
-    assert f"cannot import name {member!r} from {package!r}" == found[1]["error"]["message"]
+    for importable, name, package, missing in (
+        ("google.protobuf", "protobuf", "google", "auth"),
+        ("google.protobuf.struct_pb2", "struct_pb2", "google.protobuf", "json_format"),
+    ):
+        there, absent = (
+            of_tool(
+                f"from {package} import {each}\ndef tool(): return 1", settings={"importable": [importable]}
+            )
+            for each in (name, missing)
+        )
+        assert (there["result"], absent["error"]["type"]) == (1, "ImportError")
+        assert f"cannot import name {missing!r} from {package!r}" == absent["error"]["message"]
 
 
 def test_what_the_platform_has_can_be_imported() -> None:

@@ -8,7 +8,7 @@ import pytest
 from google.adk.sessions import BaseSessionService, InMemorySessionService
 
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox
-from tests.ces.host.runs import MakeRuntime
+from tests.ces.host.runs import Make
 from tests.ces.host.web import Web, serving
 
 
@@ -28,9 +28,9 @@ async def sessions() -> BaseSessionService:
 
 
 @pytest.fixture
-async def make(sessions: BaseSessionService) -> AsyncIterator[MakeRuntime]:
+async def make(sessions: BaseSessionService) -> AsyncIterator[Make]:
     """Make runtimes."""
-    made = MakeRuntime(sessions)
+    made = Make(sessions)
     yield made
     for each in made.made:
         await each.close()

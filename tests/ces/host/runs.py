@@ -14,7 +14,7 @@ from gcp_adk_store.ces.sandbox import InProcessSandbox
 KEY: Final = "shop/ada/s1"
 
 
-class MakeRuntime:
+class Make:
     """Makes runtimes that run the tests' own code in this process."""
 
     def __init__(self, sessions: BaseSessionService) -> None:

@@ -11,7 +11,7 @@ from google.genai import types
 from gcp_adk_store.ces import CallbackRun, CodeFile, MockTool
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.callbacks import callback
-from tests.ces.host.runs import KEY, MakeRuntime, error_of, stored
+from tests.ces.host.runs import KEY, Make, error_of, stored
 
 REQUEST = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}], "config": {}}
 RESPONSE = {"content": {"role": "model", "parts": [{"text": "Hi"}]}}
@@ -27,7 +27,7 @@ SUBJECTS: dict[str, dict[str, Any]] = {
 TEXT = {"parts": [{"text": "instead"}], "role": "model"}
 
 
-async def called(make: MakeRuntime, kind: str, *bodies: str, **more: Any) -> CallbackRun:
+async def called(make: Make, kind: str, *bodies: str, **more: Any) -> CallbackRun:
     """Return the run of callbacks of *kind* that do *bodies*; it must not fail."""
     codes = [callback(kind, body) for body in bodies]
     runtime = make(tools=[MockTool(name="pay", response={}, description="Pays.")])
@@ -37,7 +37,7 @@ async def called(make: MakeRuntime, kind: str, *bodies: str, **more: Any) -> Cal
 
 
 @pytest.mark.parametrize("kind", list(SUBJECTS))
-async def test_a_callback_that_returns_none_overrides_nothing(kind: str, make: MakeRuntime) -> None:
+async def test_a_callback_that_returns_none_overrides_nothing(kind: str, make: Make) -> None:
     """What it was given comes back as it was.
 
     Nor does one that fails, nor those before it; its file is named.
@@ -69,7 +69,7 @@ async def test_a_callback_that_returns_none_overrides_nothing(kind: str, make: M
     ],
 )
 async def test_what_a_callback_returns_overrides(
-    kind: str, returned: str, override: dict[str, Any], make: MakeRuntime
+    kind: str, returned: str, override: dict[str, Any], make: Make
 ) -> None:
     """An empty dict too."""
     run = await called(make, kind, f"return {returned}")
@@ -93,7 +93,7 @@ async def test_what_a_callback_returns_overrides(
     ],
 )
 async def test_what_a_callback_changes_in_place_counts(
-    kind: str, body: str, name: str, left: tuple[Any, ...], make: MakeRuntime
+    kind: str, body: str, name: str, left: tuple[Any, ...], make: Make
 ) -> None:
     """Without an override."""
     run = await called(make, kind, body)
@@ -105,7 +105,7 @@ async def test_what_a_callback_changes_in_place_counts(
     assert (set(run.changed), run.override) == ({name}, None)
 
 
-async def test_callbacks_run_in_order_until_one_overrides(make: MakeRuntime) -> None:
+async def test_callbacks_run_in_order_until_one_overrides(make: Make) -> None:
     """One event has what those that ran changed."""
     bodies = [
         'set_variable("order", [1])',
@@ -119,7 +119,7 @@ async def test_callbacks_run_in_order_until_one_overrides(make: MakeRuntime) -> 
     assert (event.id, event.actions.state_delta) == (run.event_id, {"order": [1, 2]})
 
 
-async def test_the_kind_may_be_spelt_as_the_function_is(make: MakeRuntime) -> None:
+async def test_the_kind_may_be_spelt_as_the_function_is(make: Make) -> None:
     """And a file is called as it is named."""
     code = CodeFile(callback("before_agent", "raise ValueError"), "a.py")
 
@@ -141,14 +141,14 @@ async def test_the_kind_may_be_spelt_as_the_function_is(make: MakeRuntime) -> No
     ],
 )
 async def test_what_is_no_callback_is_refused(
-    kind: str, code: Any, more: dict[str, Any], message: str, make: MakeRuntime
+    kind: str, code: Any, more: dict[str, Any], message: str, make: Make
 ) -> None:
     """Before anything runs, with what is missing."""
     with pytest.raises(InvalidInputError, match=message):
         await make().run_callback(kind, code, KEY, **more)
 
 
-async def test_adks_requests_and_responses_are_understood(make: MakeRuntime) -> None:
+async def test_adks_requests_and_responses_are_understood(make: Make) -> None:
     """Bytes, and what the runtime does not know, come back as they were."""
     request = LlmRequest(
         model="gemini",
@@ -196,9 +196,7 @@ class Quote(pydantic.BaseModel):
 
 
 @pytest.mark.parametrize("schema", [Quote, list[Quote], {"type": "OBJECT"}])
-async def test_requests_of_agents_with_an_output_schema_are_understood(
-    schema: Any, make: MakeRuntime
-) -> None:
+async def test_requests_with_an_output_schema_are_understood(schema: Any, make: Make) -> None:
     """ADK has it as a class; it comes back as JSON that ADK takes, and ADK's own stays as it was."""
     request = LlmRequest(model="gemini", config=types.GenerateContentConfig(response_schema=schema))
 
@@ -215,7 +213,7 @@ async def test_requests_of_agents_with_an_output_schema_are_understood(
     assert request.config.response_schema == schema
 
 
-async def test_actions_of_callbacks_are_reported(make: MakeRuntime) -> None:
+async def test_actions_of_callbacks_are_reported(make: Make) -> None:
     """What follows of them is the caller's."""
     run = await called(make, "before_agent", "callback_context.actions.escalate = True")
 

@@ -13,7 +13,7 @@ from google.adk.sessions import InMemorySessionService
 from gcp_adk_store.ces import MockConfig, MockTool, PythonRuntime, PythonTool, RuntimeSettings, Tool
 from gcp_adk_store.ces.sandbox import Limits, SandboxTimeoutError
 from gcp_adk_store.errors import OverloadedError
-from tests.ces.host.runs import KEY, Acted, Gate, MakeRuntime, error_of, ran, stored, tool
+from tests.ces.host.runs import KEY, Acted, Gate, Make, error_of, ran, stored, tool
 from tests.ces.host.test_running import contested
 from tests.ces.host.test_tools import DOUBLE, FAIL, FORGET
 from tests.ces.host.test_untrusted import HONEST
@@ -23,7 +23,7 @@ LATE = tool(
 )
 
 
-async def test_the_response_comes_as_the_users_once_it_is_there(make: MakeRuntime) -> None:
+async def test_the_response_comes_as_the_users_once_it_is_there(make: Make) -> None:
     """One event has it, and what changed; until then nothing is stored, and others go on."""
     gate = Gate()
     runtime = make(
@@ -57,7 +57,7 @@ async def test_the_response_comes_as_the_users_once_it_is_there(make: MakeRuntim
     assert session.state == {"name": None, "ces_removed:name": True, "quote": 7, "meanwhile": 1}
 
 
-async def test_a_tool_can_be_run_asynchronously_without_being_registered(make: MakeRuntime) -> None:
+async def test_a_tool_can_be_run_asynchronously_without_being_registered(make: Make) -> None:
     """An error is its response, and changes nothing.
 
     One that code calls is awaited: no model gets it later.
@@ -78,9 +78,7 @@ async def test_a_tool_can_be_run_asynchronously_without_being_registered(make: M
     assert run.result == {"result": 1}
 
 
-async def test_a_late_response_is_stored_after_others(
-    make: MakeRuntime, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_late_response_is_stored_after_others(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     """The code does not run again for it; and it gives up at some time."""
     service = await contested(3)
     runtime = make(sessions=service)
@@ -98,7 +96,7 @@ async def test_a_late_response_is_stored_after_others(
     assert "the response of tool was not stored in shop/ada/s1: StaleSessionError" in caplog.text
 
 
-async def test_a_session_has_a_bounded_number_of_asynchronous_tools(make: MakeRuntime) -> None:
+async def test_a_session_has_a_bounded_number_of_asynchronous_tools(make: Make) -> None:
     """A further one is refused before its code runs, until an earlier one has ended."""
     gate = Gate()
     runtime = make(
@@ -120,7 +118,7 @@ async def test_a_session_has_a_bounded_number_of_asynchronous_tools(make: MakeRu
     assert len((await stored(make.sessions)).events) == 3
 
 
-async def test_closing_waits_for_what_other_event_loops_have(make: MakeRuntime) -> None:
+async def test_closing_waits_for_what_other_event_loops_have(make: Make) -> None:
     """And not for those that are gone: a loop that ends cancels what it has, and the log has it."""
     gate = threading.Event()
     begun = threading.Event()
@@ -171,7 +169,7 @@ def test_an_event_loop_that_ends_first_is_reported(caplog: pytest.LogCaptureFixt
     ],
 )
 async def test_what_cannot_be_stored_or_run_is_a_late_response_too(
-    args: dict[str, Any], settings: RuntimeSettings, make: MakeRuntime
+    args: dict[str, Any], settings: RuntimeSettings, make: Make
 ) -> None:
     """The model waits for one; what the tool changed is dropped."""
     runtime = make(settings=settings)
@@ -186,7 +184,7 @@ async def test_what_cannot_be_stored_or_run_is_a_late_response_too(
     assert session.events[-1].get_function_responses()[0].response == {"result": {"error": str(done.error)}}
 
 
-async def test_a_tool_that_is_tried_again_while_it_runs_is_stored_once(make: MakeRuntime) -> None:
+async def test_a_tool_that_is_tried_again_while_it_runs_is_stored_once(make: Make) -> None:
     """Under the id that both tries have: the later response is a conflict."""
     runtime = make()
     tries = [
@@ -206,7 +204,7 @@ async def slow(*_: Any, **__: Any) -> dict[str, Any]:
     raise error
 
 
-async def test_how_the_process_ended_is_a_late_response_too(make: MakeRuntime) -> None:
+async def test_how_the_process_ended_is_a_late_response_too(make: Make) -> None:
     """The model waits for one; a synchronous tool raises it."""
     runtime = make(sandbox=Acted(slow))
 
@@ -239,7 +237,7 @@ NAME = PythonTool(name="rename", code=tool('set_variable("name", "Grace")', name
         ('async_tools.fail({}); set_variable("put", 3)', {"put": 3}),
     ],
 )
-async def test_what_they_change_counts_last(body: str, delta: dict[str, Any], make: MakeRuntime) -> None:
+async def test_what_they_change_counts_last(body: str, delta: dict[str, Any], make: Make) -> None:
     """In the order of their begin; of those that were awaited, there."""
     run = await ran(make(tools=[PUT, FORGET, NAME, FAIL]), body)
 
@@ -259,7 +257,7 @@ async def begin_a_call(_: Any, answer: Any, **__: Any) -> dict[str, Any]:
     return HONEST
 
 
-async def test_they_have_the_time_of_a_run(make: MakeRuntime) -> None:
+async def test_they_have_the_time_of_a_run(make: Make) -> None:
     """Then the run has failed: without their end nobody knows what it did."""
     runtime = make(
         tools=[MockTool(name="slow", response=Gate())],
@@ -271,7 +269,7 @@ async def test_they_have_the_time_of_a_run(make: MakeRuntime) -> None:
     assert (await stored(make.sessions)).events == []
 
 
-async def test_one_that_ends_the_run_ends_it_though_nobody_awaits_it(make: MakeRuntime) -> None:
+async def test_one_that_ends_the_run_ends_it_though_nobody_awaits_it(make: Make) -> None:
     """A test with a call that no mock fits must not pass.
 
     Others are finished before the run is, with a warning.
@@ -300,7 +298,7 @@ async def test_one_that_ends_the_run_ends_it_though_nobody_awaits_it(make: MakeR
 
 
 @pytest.mark.parametrize("large", [ANSWERS, CHANGES])
-async def test_answers_that_pile_up_end_the_run(make: MakeRuntime, large: Tool) -> None:
+async def test_answers_that_pile_up_end_the_run(make: Make, large: Tool) -> None:
     """The host would hold them all, and what they changed; those that are asked for do not count."""
     runtime = make(tools=[large], settings=RuntimeSettings(uncollected_characters=1000))
 

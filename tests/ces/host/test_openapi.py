@@ -16,7 +16,7 @@ from gcp_adk_store.ces.tools.declarations import by_name
 from gcp_adk_store.ces.tools.openapi import Operation
 from gcp_adk_store.ces.tools.parameters import ArgumentsError
 from gcp_adk_store.errors import InvalidInputError
-from tests.ces.host.runs import KEY, MakeRuntime, ran, result_of
+from tests.ces.host.runs import KEY, Make, ran, result_of
 from tests.ces.host.web import Web
 from tests.support.lengths import at_length
 
@@ -93,7 +93,7 @@ def test_operations_have_names_and_descriptions(web: Web) -> None:
     assert titled.operations["Bank_API_form"].server == "https://eu.bank.test/v2"
 
 
-async def test_arguments_go_where_they_belong(make: MakeRuntime, web: Web) -> None:
+async def test_arguments_go_where_they_belong(make: Make, web: Web) -> None:
     """Path, query, header, cookie; and the tool's own headers, which the code does not see."""
     args = {"id": "a/b ü", "fields": ["x", 1], "tags": ["t", "u"], "X-Trace": "abc", "seen": True}
     runtime = make(tools=[bank(web, headers={"X-Key": "secret"})], http=HERE)
@@ -123,7 +123,7 @@ async def test_arguments_go_where_they_belong(make: MakeRuntime, web: Web) -> No
     ],
 )
 async def test_other_arguments_are_the_body(
-    call: str, body: str, content_type: str, make: MakeRuntime, web: Web
+    call: str, body: str, content_type: str, make: Make, web: Web
 ) -> None:
     """Or one that is called so, in the form that the document says."""
     runtime = make(tools=[bank(web)], http=HERE)
@@ -146,7 +146,7 @@ async def test_other_arguments_are_the_body(
     ],
 )
 async def test_arguments_that_make_no_request_are_a_bad_request(
-    call: str, said: str, make: MakeRuntime, web: Web
+    call: str, said: str, make: Make, web: Web
 ) -> None:
     """Nothing is sent."""
     before = len(web.asked)
@@ -158,7 +158,7 @@ async def test_arguments_that_make_no_request_are_a_bad_request(
     assert len(web.asked) == before
 
 
-async def test_a_model_sees_the_answers_body_or_the_error(make: MakeRuntime, web: Web) -> None:
+async def test_a_model_sees_the_answers_body_or_the_error(make: Make, web: Web) -> None:
     """What is no JSON object is a result."""
     elsewhere = OpenApiTool.from_spec(BANK, display_name="Else", server=web.url)
     runtime = make(tools=[bank(web), elsewhere], http=HERE)

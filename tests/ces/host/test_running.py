@@ -21,10 +21,10 @@ from google.genai import types
 from gcp_adk_store.ces import MockTool, PythonRuntime, RuntimeSettings, SessionKey
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Limits, SandboxTimeoutError
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionMissingError
-from tests.ces.host.runs import KEY, Gate, MakeRuntime, error_of, ran, result_of, stored, tool
+from tests.ces.host.runs import KEY, Gate, Make, error_of, ran, result_of, stored, tool
 
 
-async def test_a_clean_run_appends_one_event_with_what_it_changed(make: MakeRuntime) -> None:
+async def test_a_clean_run_appends_one_event_with_what_it_changed(make: Make) -> None:
     """And says which."""
     body = """
         set_variable("count", 1)
@@ -54,7 +54,7 @@ async def test_a_clean_run_appends_one_event_with_what_it_changed(make: MakeRunt
         *(({"key": key}, "") for key in ("", "a", "a/b", "a/b/c/d", "a//c", 3)),
     ],
 )
-async def test_what_is_no_argument_is_refused(given: dict[str, Any], says: str, make: MakeRuntime) -> None:
+async def test_what_is_no_argument_is_refused(given: dict[str, Any], says: str, make: Make) -> None:
     """Before any code runs, with its name: a misspelled event_id would store a repeated run twice."""
     with pytest.raises(InvalidInputError) as refused:
         await make().run_tool(**{"code": "", "name": "a", "args": {}, "key": KEY, **given})
@@ -94,7 +94,7 @@ def test_a_runtime_of_other_kinds_is_refused(given: dict[str, Any], says: str) -
         PythonRuntime(**{"session_service": InMemorySessionService(), "sandbox": "inprocess", **given})
 
 
-async def test_a_run_that_changes_nothing_appends_nothing(make: MakeRuntime) -> None:
+async def test_a_run_that_changes_nothing_appends_nothing(make: Make) -> None:
     """Setting a variable to what it is is no change."""
     run = await ran(make(), 'set_variable("name", "Ada"); return 1')
 
@@ -110,7 +110,7 @@ async def test_a_run_that_changes_nothing_appends_nothing(make: MakeRuntime) -> 
         ("tools.missing({})", "UnknownToolError: tools.missing: unknown tool"),
     ],
 )
-async def test_a_failure_changes_nothing(body: str, error: str, make: MakeRuntime) -> None:
+async def test_a_failure_changes_nothing(body: str, error: str, make: Make) -> None:
     """The model gets to see it, and the caller the line."""
     run = await ran(make(), f'set_variable("name", "Grace")\nremove_variable("name")\n{body}')
 
@@ -133,7 +133,7 @@ return made
 """
 
 
-async def test_what_nests_as_deep_as_it_may_comes_through(make: MakeRuntime) -> None:
+async def test_what_nests_as_deep_as_it_may_comes_through(make: Make) -> None:
     """One more below the variables is an error of the code, and so are arguments that it cannot have."""
     deepest = await ran(make(), DEEP.format(levels=89))
     deeper = await ran(make(), DEEP.format(levels=90))
@@ -178,7 +178,7 @@ async def contested(times: int) -> Contested:
 SEEN = 'n = get_variable("others") or 0; set_variable("seen", n); return n'
 
 
-async def test_where_another_writer_is_first_code_runs_again_if_it_may(make: MakeRuntime) -> None:
+async def test_where_another_writer_is_first_code_runs_again_if_it_may(make: Make) -> None:
     """On what is there then; no more often than it may."""
     service = await contested(2)
     settings = RuntimeSettings(reruns_on_conflict=2)
@@ -191,9 +191,7 @@ async def test_where_another_writer_is_first_code_runs_again_if_it_may(make: Mak
         await ran(make(sessions=service, settings=settings), SEEN)
 
 
-async def test_a_session_has_a_bounded_queue_of_runs(
-    make: MakeRuntime, bubblewrap: BubblewrapSandbox
-) -> None:
+async def test_a_session_has_a_bounded_queue_of_runs(make: Make, bubblewrap: BubblewrapSandbox) -> None:
     """A run beyond it is refused before its code runs; the runs before it, and other sessions, go on."""
     gate = Gate()
     await make.sessions.create_session(app_name="shop", user_id="ada", session_id="s2")
@@ -222,7 +220,7 @@ async def said(sessions: BaseSessionService, author: str, invocation: str, *part
     await sessions.append_event(await stored(sessions), event)
 
 
-async def test_code_sees_the_session(make: MakeRuntime) -> None:
+async def test_code_sees_the_session(make: Make) -> None:
     """Its history, what the user said last, and who and where it is."""
     await said(make.sessions, "user", "e-1", types.Part(text="Hello"))
     await said(make.sessions, "greeter", "e-1", types.Part(text="Hi"))
@@ -247,7 +245,7 @@ async def test_code_sees_the_session(make: MakeRuntime) -> None:
     assert seen == [history, "Bye", "Hi", "s1", "e-2", "root", "call-7", "en", 2]
 
 
-async def test_a_history_that_is_too_long_lacks_its_oldest_events(make: MakeRuntime) -> None:
+async def test_a_history_that_is_too_long_lacks_its_oldest_events(make: Make) -> None:
     """So a session that goes on for months still runs code, with a warning of what is missing."""
     for number in range(5):
         await said(make.sessions, "user", f"e-{number}", types.Part(text=f"{number}" * 1000))
@@ -258,7 +256,7 @@ async def test_a_history_that_is_too_long_lacks_its_oldest_events(make: MakeRunt
     assert run.warnings == ("context.events lacks the oldest 2, which are over history_bytes",)
 
 
-async def test_what_the_user_sent_is_there_on_its_turn_alone(make: MakeRuntime) -> None:
+async def test_what_the_user_sent_is_there_on_its_turn_alone(make: Make) -> None:
     """As on the platform. A tool's response is not what the user said, and what they say now can be given."""
     picture = types.Part(inline_data=types.Blob(mime_type="image/png", data=b"\xfb\xff\xfe"))
     await said(make.sessions, "user", "e-1", types.Part(text="first"), picture)
@@ -295,7 +293,7 @@ def test_settings_that_cannot_be_are_refused(setting: str, value: Any) -> None:
         RuntimeSettings(**given)
 
 
-async def test_logs_have_ids_and_sizes(make: MakeRuntime, caplog: pytest.LogCaptureFixture) -> None:
+async def test_logs_have_ids_and_sizes(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     """Neither what was said nor what was printed. Settings of the code travel with each run."""
     code = tool('print("hush"); set_variable("secret", who); return who', parameters="who")
     strict = RuntimeSettings(guest=replace(RuntimeSettings().guest, strict_typing=True))
@@ -310,7 +308,7 @@ async def test_logs_have_ids_and_sizes(make: MakeRuntime, caplog: pytest.LogCapt
 
 
 async def test_code_that_is_given_up_in_this_process_does_not_keep_its_streams(
-    make: MakeRuntime, capsys: pytest.CaptureFixture[str]
+    make: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Neither while its thread goes on, nor when that ends during another run."""
     held, threads = Gate(), set(threading.enumerate())
@@ -364,7 +362,7 @@ def uri_of(user: str, filename: str, version: int = 0) -> str:
     )
 
 
-async def test_an_artifact_of_the_session_is_loaded(make: MakeRuntime) -> None:
+async def test_an_artifact_of_the_session_is_loaded(make: Make) -> None:
     """In place of the reference; others, and what is gone, stay as they were, with a warning."""
     artifacts = InMemoryArtifactService()
     where = {"app_name": "shop", "session_id": "s1", "filename": "note.txt"}

@@ -29,7 +29,7 @@ from gcp_adk_store.errors import (
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Fault, Lose, Refuse, no_faults, only
-from tests.ces.host.runs import KEY, Acted, Gate, MakeRuntime, error_of, ran, result_of, stored, tool
+from tests.ces.host.runs import KEY, Acted, Gate, Make, error_of, ran, result_of, stored, tool
 from tests.ces.host.test_untrusted import HONEST
 
 NAMES = [
@@ -69,9 +69,7 @@ async def service(
         await made.close()
 
 
-async def test_variables_of_any_name_are_set_and_removed(
-    service: BaseSessionService, make: MakeRuntime
-) -> None:
+async def test_variables_of_any_name_are_set_and_removed(service: BaseSessionService, make: Make) -> None:
     """Also those that are a path, a scope or a reserved word to somebody; each under its own name."""
     shared = tuple(name for name in NAMES if name.startswith(("user:", "app:")))
     runtime = make(sessions=service, settings=RuntimeSettings(shared_variables=shared))
@@ -87,7 +85,7 @@ async def test_variables_of_any_name_are_set_and_removed(
 
 @pytest.mark.parametrize("name", ["x" * 1501, "\x00" * 600, "\u00e9" * 800])
 async def test_a_name_that_the_store_refuses_fails_the_run_and_not_its_caller(
-    name: str, firestore_emulator: Emulator, make: MakeRuntime
+    name: str, firestore_emulator: Emulator, make: Make
 ) -> None:
     """Code chose it; nothing is stored, and a background tool's run ends in the same way."""
     assert firestore_emulator.address
@@ -102,7 +100,7 @@ async def test_a_name_that_the_store_refuses_fails_the_run_and_not_its_caller(
     await service.close()
 
 
-async def test_code_sees_as_many_events_as_it_is_to(service: BaseSessionService, make: MakeRuntime) -> None:
+async def test_code_sees_as_many_events_as_it_is_to(service: BaseSessionService, make: Make) -> None:
     """Of the latest ones; what it changes is stored though it saw none."""
     for number in range(2):
         event = Event(author="other", actions=EventActions(state_delta={"n": number}))
@@ -117,7 +115,7 @@ async def test_code_sees_as_many_events_as_it_is_to(service: BaseSessionService,
 
 
 async def test_a_session_that_is_deleted_under_a_run_stays_deleted(
-    service: BaseSessionService, make: MakeRuntime
+    service: BaseSessionService, make: Make
 ) -> None:
     """The caller gets an error; in memory, older releases of ADK drop the event and only log that."""
 
@@ -132,9 +130,7 @@ async def test_a_session_that_is_deleted_under_a_run_stays_deleted(
     assert await service.get_session(app_name="shop", user_id="ada", session_id="s1") is None
 
 
-async def test_a_run_that_is_cancelled_changes_nothing(
-    service: BaseSessionService, make: MakeRuntime
-) -> None:
+async def test_a_run_that_is_cancelled_changes_nothing(service: BaseSessionService, make: Make) -> None:
     """Nor does one whose caller has no more time; the next run has its turn."""
     gate = Gate()
     runtime = make(sessions=service, tools=[MockTool(name="wait", response=gate)], sandbox=Acted(waits))
@@ -173,7 +169,7 @@ async def waits(_: Any, answer: Any, **__: Any) -> dict[str, Any]:
 
 
 async def test_a_run_is_stored_once_however_often_it_is_tried(
-    service: BaseSessionService, make: MakeRuntime
+    service: BaseSessionService, make: Make
 ) -> None:
     """Under the id that its caller gave it: the code does not even run again."""
     runtime = make(sessions=service)
@@ -189,9 +185,7 @@ async def test_a_run_is_stored_once_however_often_it_is_tried(
 
 
 @pytest.mark.parametrize("service", ["Firestore", "a database"], indirect=True)
-async def test_runtimes_that_count_at_once_lose_no_count(
-    service: BaseSessionService, make: MakeRuntime
-) -> None:
+async def test_runtimes_that_count_at_once_lose_no_count(service: BaseSessionService, make: Make) -> None:
     """As processes do, which take no turns: where another was first the code runs again, on what is there."""
     settings = RuntimeSettings(reruns_on_conflict=50)
     runtimes = [make(sessions=service, settings=settings) for _ in range(3)]
@@ -205,7 +199,7 @@ async def test_runtimes_that_count_at_once_lose_no_count(
 
 @pytest.mark.parametrize("arrives", [True, False])
 async def test_a_run_whose_outcome_is_unknown_is_tried_again_and_stored_once(
-    firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch, make: MakeRuntime, *, arrives: bool
+    firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch, make: Make, *, arrives: bool
 ) -> None:
     """Whether the first try had arrived or not."""
     first: Fault = Lose() if arrives else Refuse("UNAVAILABLE")
@@ -291,9 +285,7 @@ class Asking(BaseAgent):
         )
 
 
-async def test_code_runs_within_a_turn_of_adks_runner(
-    firestore_emulator: Emulator, make: MakeRuntime
-) -> None:
+async def test_code_runs_in_a_turn_of_adks_runner(firestore_emulator: Emulator, make: Make) -> None:
     """On a service that merges: the runner appends to the session as it had it before."""
     assert firestore_emulator.address
     project = f"demo-{uuid.uuid4().hex[:20]}"

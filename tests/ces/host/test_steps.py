@@ -14,7 +14,7 @@ from gcp_adk_store.ces import HttpPolicy, MockTool, OpenApiTool, PythonTool
 from gcp_adk_store.ces.host.session_context import events_of
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Limits, SandboxError, SandboxOutputError
 from gcp_adk_store.ces.sandbox.frames import encoded
-from tests.ces.host.runs import MakeRuntime, ran, stored
+from tests.ces.host.runs import Make, ran, stored
 from tests.ces.host.web import Web
 from tests.support.loop_work import LoopWork, counted_steps
 
@@ -101,7 +101,7 @@ def forge(value):
 @pytest.mark.sample(5)
 @pytest.mark.parametrize("code", ASKED.values(), ids=ASKED)
 async def test_no_step_of_the_host_is_long(
-    code: str, make: MakeRuntime, bubblewrap: BubblewrapSandbox, web: Web, steps: LoopWork
+    code: str, make: Make, bubblewrap: BubblewrapSandbox, web: Web, steps: LoopWork
 ) -> None:
     """Whatever code asks for, and however it ends: other sessions are served meanwhile."""
     mock = MockTool(name="mock", response={"result": 1})
@@ -140,7 +140,7 @@ async def test_a_long_session_is_shown_to_code_in_short_steps(steps: LoopWork) -
     assert 0 < steps.calls < MOST_CALLS
 
 
-async def test_what_is_shown_of_a_call_is_bounded(make: MakeRuntime, bubblewrap: BubblewrapSandbox) -> None:
+async def test_what_is_shown_of_a_call_is_bounded(make: Make, bubblewrap: BubblewrapSandbox) -> None:
     """By the beginning of each argument, and that is said. Too many variables are not changed at all."""
     mock = MockTool(name="mock", response={"result": 1})
     code = (
@@ -175,7 +175,7 @@ async def test_what_is_shown_of_a_call_is_bounded(make: MakeRuntime, bubblewrap:
     ],
 )
 async def test_a_request_of_too_much_is_not_sent(
-    given: str, why: str, make: MakeRuntime, bubblewrap: BubblewrapSandbox
+    given: str, why: str, make: Make, bubblewrap: BubblewrapSandbox
 ) -> None:
     """The status is 0, and a warning says what there is too much of."""
     http = HttpPolicy(allow=["127.0.0.1:*"], allow_loopback=True)

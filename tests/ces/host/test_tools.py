@@ -16,7 +16,7 @@ from gcp_adk_store.ces import (
     RuntimeSettings,
 )
 from gcp_adk_store.errors import InvalidInputError
-from tests.ces.host.runs import KEY, MakeRuntime, error_of, ran, result_of, stored, tool
+from tests.ces.host.runs import KEY, Make, error_of, ran, result_of, stored, tool
 from tests.ces.host.web import Web
 
 DOUBLE = PythonTool(
@@ -30,7 +30,7 @@ FORGET = PythonTool(name="forget", code=tool('remove_variable("name")', name="fo
 FAIL = PythonTool(name="fail", code=tool('set_variable("lost", 1)\nraise ValueError("no")', name="fail"))
 
 
-async def test_called_tools_share_the_variables_of_their_run(make: MakeRuntime) -> None:
+async def test_called_tools_share_the_variables_of_their_run(make: Make) -> None:
     """One event has what all of them changed. Each is called with one dict, and answers with its result."""
     body = """
         set_variable("count", 5)
@@ -49,7 +49,7 @@ async def test_called_tools_share_the_variables_of_their_run(make: MakeRuntime) 
     assert call.text == '{"result": 8}'
 
 
-async def test_a_called_tool_that_fails_changes_nothing(make: MakeRuntime) -> None:
+async def test_a_called_tool_that_fails_changes_nothing(make: Make) -> None:
     """Its caller sees an error, by status and by result, and may go on."""
     body = """
         answer = tools.fail({})
@@ -66,7 +66,7 @@ async def test_a_called_tool_that_fails_changes_nothing(make: MakeRuntime) -> No
     assert 'File "fail.py", line 3' in error_of(call).traceback
 
 
-async def test_tools_that_call_themselves_come_to_an_end(make: MakeRuntime) -> None:
+async def test_tools_that_call_themselves_come_to_an_end(make: Make) -> None:
     """At the setting's depth."""
     endless = PythonTool(name="endless", code=tool("return tools.endless({}).json()", name="endless"))
 
@@ -77,7 +77,7 @@ async def test_tools_that_call_themselves_come_to_an_end(make: MakeRuntime) -> N
     assert "max_depth" in run.result
 
 
-async def test_tools_that_do_not_fit_together_are_refused(make: MakeRuntime) -> None:
+async def test_tools_that_do_not_fit_together_are_refused(make: Make) -> None:
     """At once, as fakes that are no Python; the error of a call of what is not there has the names."""
     wrong: tuple[Any, ...] = ([DOUBLE, DOUBLE], {"treble": DOUBLE}, [3])
     for tools in wrong:
@@ -111,7 +111,7 @@ def test_what_is_no_mock_config_is_refused(config: Any) -> None:
         MockConfig.from_json(config)
 
 
-async def test_a_mock_tool_answers_as_given(make: MakeRuntime) -> None:
+async def test_a_mock_tool_answers_as_given(make: Make) -> None:
     """With a value, with what a function makes of the arguments, or with an error.
 
     That is as of an operation that has no server here: code that checks the status must not go on.
@@ -142,7 +142,7 @@ async def test_a_mock_tool_answers_as_given(make: MakeRuntime) -> None:
     assert called.response == {"error": '501 no server: {"error": "no server"}'}
 
 
-async def test_what_a_mocks_function_raises_is_raised(make: MakeRuntime) -> None:
+async def test_what_a_mocks_function_raises_is_raised(make: Make) -> None:
     """It is the test's own mistake; nothing is stored."""
 
     def broken(args: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,7 +155,7 @@ async def test_what_a_mocks_function_raises_is_raised(make: MakeRuntime) -> None
     assert (await stored(make.sessions)).events == []
 
 
-async def test_a_model_calls_tools_of_each_kind(make: MakeRuntime) -> None:
+async def test_a_model_calls_tools_of_each_kind(make: Make) -> None:
     """By their names; what they change is stored."""
     runtime = make(tools=[COUNT, FAIL, MockTool(name="mock", response=[1])])
 
@@ -167,7 +167,7 @@ async def test_a_model_calls_tools_of_each_kind(make: MakeRuntime) -> None:
     assert (await stored(make.sessions)).state == {"name": "Ada", "count": 1}
 
 
-async def test_code_requests_the_web_through_the_host(make: MakeRuntime, web: Web) -> None:
+async def test_code_requests_the_web_through_the_host(make: Make, web: Web) -> None:
     """Where the policy allows it; else there is no answer, and its author learns why."""
     body = f"""
         answer = ces_requests.post("{web.url}/a", json={{"b": 1}}, params={{"c": "d"}})
@@ -207,7 +207,7 @@ CONFIG = {
 }
 
 
-async def test_a_mock_config_answers_calls_that_fit(make: MakeRuntime) -> None:
+async def test_a_mock_config_answers_calls_that_fit(make: Make) -> None:
     """Of one run; other calls go to the tool."""
     bank = MockTool(name="Bank_pay", response={"paid": False})
     body = """
@@ -224,7 +224,7 @@ async def test_a_mock_config_answers_calls_that_fit(make: MakeRuntime) -> None:
     assert await result_of(runtime, "return tools.Bank_pay({}).json()") == {"paid": False}
 
 
-async def test_a_tool_may_have_but_a_mock(make: MakeRuntime) -> None:
+async def test_a_tool_may_have_but_a_mock(make: Make) -> None:
     """One file can be tried without the others; what no mock fits is no tool then, and ends the run.
 
     A config may refuse what does not fit, though there is a tool.
@@ -247,7 +247,7 @@ def faked(fakes: FakeTools, *tools: PythonTool) -> list[PythonTool]:
     return [replace(each, fake=fakes) for each in tools]
 
 
-async def test_fakes_answer_in_place_of_tools(make: MakeRuntime) -> None:
+async def test_fakes_answer_in_place_of_tools(make: Make) -> None:
     """One of a tool, else that of all; None lets the tool answer."""
     fakes = FakeTools(
         source="""
@@ -269,7 +269,7 @@ def fake_tool_call(tool, input, callback_context):
     assert [call.mocked for call in run.calls] == [True, False, True, False]
 
 
-async def test_a_models_call_is_mocked_and_faked_too(make: MakeRuntime) -> None:
+async def test_a_models_call_is_mocked_and_faked_too(make: Make) -> None:
     """What a fake changes is stored."""
     fakes = FakeTools(
         source="def fake_count(tool, input, callback_context):\n"
@@ -283,7 +283,7 @@ async def test_a_models_call_is_mocked_and_faked_too(make: MakeRuntime) -> None:
     assert (await runtime.call_tool("double", {"n": 1}, KEY, mocks=mocks)).response == {"result": "mock"}
 
 
-async def test_a_models_own_call_needs_no_mock_that_fits(make: MakeRuntime) -> None:
+async def test_a_models_own_call_needs_no_mock_that_fits(make: Make) -> None:
     """It is the tool under test; what it calls is mocked, or ends its run."""
     outer = PythonTool(
         name="outer", code=tool('return tools.double({"n": n}).json()', name="outer", parameters="n")
@@ -297,7 +297,7 @@ async def test_a_models_own_call_needs_no_mock_that_fits(make: MakeRuntime) -> N
     assert error_of(unmatched).type == "UnmatchedToolCallError"
 
 
-async def test_a_failure_that_ended_a_run_is_its_response(make: MakeRuntime) -> None:
+async def test_a_failure_that_ended_a_run_is_its_response(make: Make) -> None:
     """Whether its code raised, or a fake did: that is test code, and must not look like a tool's failure."""
     fakes = FakeTools(
         source="def fake_tool_call(tool, input, callback_context):\n    raise ValueError('oops')\n"

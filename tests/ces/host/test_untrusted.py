@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gcp_adk_store.ces import CallbackRun, MockTool
 from gcp_adk_store.ces.host.results import Answer, read_host_call
 from gcp_adk_store.ces.sandbox import SandboxMemoryError, SandboxProtocolError
-from tests.ces.host.runs import KEY, MakeRuntime, error_of, ran, stored
+from tests.ces.host.runs import KEY, Make, error_of, ran, stored
 
 HONEST = {
     "version": 1,
@@ -73,7 +73,7 @@ class Forging:
         {"llm_request": []},
     ],
 )
-async def test_an_answer_that_is_none_is_a_protocol_error(forged: dict[str, Any], make: MakeRuntime) -> None:
+async def test_an_answer_that_is_none_is_a_protocol_error(forged: dict[str, Any], make: Make) -> None:
     """Nothing is stored; what was printed is shown."""
     with pytest.raises(SandboxProtocolError) as caught:
         await ran(make(sandbox=Forging({**HONEST, **forged})), "return 1")
@@ -97,16 +97,14 @@ async def test_an_answer_that_is_none_is_a_protocol_error(forged: dict[str, Any]
         {"call": "collect", "id": 1},
     ],
 )
-async def test_a_question_that_is_none_is_a_protocol_error(
-    question: dict[str, Any], make: MakeRuntime
-) -> None:
+async def test_a_question_that_is_none_is_a_protocol_error(question: dict[str, Any], make: Make) -> None:
     """The run is over."""
     with pytest.raises(SandboxProtocolError):
         await ran(make(sandbox=Forging(HONEST, question)), "return 1")
     assert (await stored(make.sessions)).events == []
 
 
-async def test_a_call_that_is_begun_twice_is_a_protocol_error(make: MakeRuntime) -> None:
+async def test_a_call_that_is_begun_twice_is_a_protocol_error(make: Make) -> None:
     """One of them could never be ended."""
     begin = {"call": "http", "id": 1, "method": "GET", "url": "http://a", "background": True}
 
@@ -114,7 +112,7 @@ async def test_a_call_that_is_begun_twice_is_a_protocol_error(make: MakeRuntime)
         await ran(make(sandbox=Forging(HONEST, begin, begin)), "return 1")
 
 
-async def test_a_tool_that_is_not_there_ends_a_run_that_asks_for_it(make: MakeRuntime) -> None:
+async def test_a_tool_that_is_not_there_ends_a_run_that_asks_for_it(make: Make) -> None:
     """Though its code was found to name none, and its process goes on: what it asks then has no effect."""
     asked: list[Any] = []
     mock = MockTool(name="there", response=asked.append)
@@ -130,7 +128,7 @@ async def test_a_tool_that_is_not_there_ends_a_run_that_asks_for_it(make: MakeRu
     assert (run.variables, (await stored(make.sessions)).events) == ({"name": "Ada"}, [])
 
 
-async def test_a_callback_that_is_not_there_cannot_override(make: MakeRuntime) -> None:
+async def test_a_callback_that_is_not_there_cannot_override(make: Make) -> None:
     """Its caller would look for it. Nothing changes that a callback was not given, nor by a run that failed.
 
     What is shown is what is stored, whatever the process says of variables that are not its own.
@@ -154,7 +152,7 @@ async def test_a_callback_that_is_not_there_cannot_override(make: MakeRuntime) -
     assert shown.variables == (await stored(make.sessions)).state == {"name": "Ada", "a": 1}
 
 
-async def test_what_it_says_of_itself_is_cut(make: MakeRuntime) -> None:
+async def test_what_it_says_of_itself_is_cut(make: Make) -> None:
     """A run is shown to somebody, and kept."""
     error = {"type": "E" * 10**6, "message": "m" * 10**6, "traceback": "t" * 10**6}
     warnings = [f"{number} {'w' * 10**4}" for number in range(1000)]
@@ -172,9 +170,7 @@ async def test_what_it_says_of_itself_is_cut(make: MakeRuntime) -> None:
 
 
 @pytest.mark.parametrize("forged", [True, False])
-async def test_code_that_reports_that_memory_ran_out_is_out_of_memory(
-    make: MakeRuntime, *, forged: bool
-) -> None:
+async def test_code_that_reports_that_memory_ran_out_is_out_of_memory(make: Make, *, forged: bool) -> None:
     """As where its process was killed for it; its author sees the line, and what was printed."""
     error = {"type": "MemoryError", "message": "", "traceback": 'File "tool.py", line 2'}
     sandbox = {"sandbox": Forging({**HONEST, "error": error})} if forged else {}

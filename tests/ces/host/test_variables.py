@@ -9,7 +9,7 @@ from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.ces import PythonTool, RuntimeSettings
 from gcp_adk_store.errors import InvalidInputError
-from tests.ces.host.runs import MakeRuntime, error_of, ran, result_of, stored, tool
+from tests.ces.host.runs import Make, error_of, ran, result_of, stored, tool
 
 
 def deep(levels: int) -> list[Any]:
@@ -20,7 +20,7 @@ def deep(levels: int) -> list[Any]:
     return made
 
 
-async def test_none_is_a_value_of_a_variable(make: MakeRuntime) -> None:
+async def test_none_is_a_value_of_a_variable(make: Make) -> None:
     """A removed one is gone for code. ADK's state knows no removal: it is None, and a mark says what that is.
 
     One that others set again is there, whatever mark there is: agents of ADK know nothing of it.
@@ -40,7 +40,7 @@ async def test_none_is_a_value_of_a_variable(make: MakeRuntime) -> None:
     assert await result_of(runtime, body) == ["Grace", "Grace", True]
 
 
-async def test_variables_of_users_and_apps_are_shared_by_name(make: MakeRuntime) -> None:
+async def test_variables_of_users_and_apps_are_shared_by_name(make: Make) -> None:
     """Removed in one session, they are gone in the other. Other names would share nothing, or too much."""
     wrong: tuple[Any, ...] = (True, "app:theme", ("theme",), ("temp:theme",), (1,), ("app:ces_removed:a",))
     for shared in wrong:
@@ -57,9 +57,7 @@ async def test_variables_of_users_and_apps_are_shared_by_name(make: MakeRuntime)
 
 
 @pytest.mark.parametrize("name", ["app:open", "user:plan", "app:theme.dark", "app:*"])
-async def test_code_neither_sees_nor_sets_other_variables_of_users_and_apps(
-    name: str, make: MakeRuntime
-) -> None:
+async def test_code_neither_sees_nor_sets_other_variables_of_users_and_apps(name: str, make: Make) -> None:
     """Code of one user would steer the runs of others; a name that is shared shares no longer one."""
     event = Event(author="agent", actions=EventActions(state_delta={name: "set by the agent"}))
     await make.sessions.append_event(await stored(make.sessions), event)
@@ -73,7 +71,7 @@ async def test_code_neither_sees_nor_sets_other_variables_of_users_and_apps(
     assert (await stored(make.sessions)).state == {"name": "Ada", name: "set by the agent"}
 
 
-async def test_a_variable_of_adks_fleeting_scope_lasts_for_its_run(make: MakeRuntime) -> None:
+async def test_a_variable_of_adks_fleeting_scope_lasts_for_its_run(make: Make) -> None:
     """Its author gets a warning.
 
     In a history, numbers that are no JSON are null, as in events of this library.
@@ -93,7 +91,7 @@ async def test_a_variable_of_adks_fleeting_scope_lasts_for_its_run(make: MakeRun
 
 
 @pytest.mark.parametrize("name", ["ces_removed:name", "user:ces_removed:name", "app:ces_removed:x"])
-async def test_the_names_of_marks_are_not_for_variables(name: str, make: MakeRuntime) -> None:
+async def test_the_names_of_marks_are_not_for_variables(name: str, make: Make) -> None:
     """Code could take away what it may not change; the run fails, whose caller did nothing wrong."""
     run = await ran(make(), f'set_variable("{name}", True); return 1')
 
@@ -104,9 +102,7 @@ async def test_the_names_of_marks_are_not_for_variables(name: str, make: MakeRun
 
 
 @pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"a": {1: 2}}, object(), "\ud800", deep(95)])
-async def test_a_variable_of_others_that_code_cannot_have_stays_away_from_it(
-    value: Any, make: MakeRuntime
-) -> None:
+async def test_a_variable_of_others_that_code_cannot_have_stays_away_from_it(value: Any, make: Make) -> None:
     """ADK's state takes such; the run begins, a warning names it, and code can remove it."""
     state = {"name": "Ada", "odd": value}
     await make.sessions.create_session(app_name="shop", user_id="ada", session_id="s2", state=state)
@@ -144,9 +140,7 @@ SMALL = RuntimeSettings(
         ('tools.put({"n": "x" * 2000})', "1000 of session_variables_bytes"),
     ],
 )
-async def test_more_variables_than_a_scope_may_have_fail_the_run(
-    body: str, says: str, make: MakeRuntime
-) -> None:
+async def test_more_variables_than_a_scope_may_have_fail_the_run(body: str, says: str, make: Make) -> None:
     """Nothing is stored, and the next run begins as if it had not been."""
     put = PythonTool(name="put", code=tool('set_variable("put", n)', name="put", parameters="n"))
     runtime = make(settings=SMALL, tools=[put])
@@ -159,7 +153,7 @@ async def test_more_variables_than_a_scope_may_have_fail_the_run(
     assert await result_of(runtime, "return context.state") == {"name": "Ada"}
 
 
-async def test_many_runs_do_not_bring_together_what_one_may_not(make: MakeRuntime) -> None:
+async def test_many_runs_do_not_bring_together_what_one_may_not(make: Make) -> None:
     """At the limits that come by themselves: every run after them begins, whoever filled what."""
     runtime = make(settings=RuntimeSettings(shared_variables=tuple(f"app:{n}" for n in range(60))))
     fill = 'for n in range({0}, {0} + 10): set_variable(f"{1}{{n}}", "x" * 250_000)'
@@ -191,7 +185,7 @@ TENTH = replace(
 """The same with a tenth of the limits that come by themselves, for variables of a tenth."""
 
 
-async def test_a_run_begins_whatever_variables_there_are(make: MakeRuntime) -> None:
+async def test_a_run_begins_whatever_variables_there_are(make: Make) -> None:
     """What does not fit is not sent, and a warning says how many of which scope; small ones come first."""
     await overfill(make.sessions, "", "user:", "app:")
 
@@ -203,7 +197,7 @@ async def test_a_run_begins_whatever_variables_there_are(make: MakeRuntime) -> N
     assert ["session_variables_bytes" in said[0], "user_" in said[1], "app_" in said[2]] == [True] * 3
 
 
-async def test_code_deletes_and_replaces_what_it_was_not_sent(make: MakeRuntime) -> None:
+async def test_code_deletes_and_replaces_what_it_was_not_sent(make: Make) -> None:
     """Until there is room again; and a called tool can."""
     await overfill(make.sessions, "", "user:", "app:", size=25_000)
     names = [f"{scope}large{n:03}" for scope in ("", "user:", "app:") for n in range(104)]
@@ -223,7 +217,7 @@ async def test_code_deletes_and_replaces_what_it_was_not_sent(make: MakeRuntime)
     assert error_of(again).type == "KeyError"
 
 
-async def test_an_overfull_scope_takes_what_does_not_make_it_larger(make: MakeRuntime) -> None:
+async def test_an_overfull_scope_takes_what_does_not_make_it_larger(make: Make) -> None:
     """Smaller values and other scopes; nothing else until it is within its limits."""
     await overfill(make.sessions, "", size=25_000)
     runtime = make(settings=TENTH)
@@ -234,7 +228,7 @@ async def test_an_overfull_scope_takes_what_does_not_make_it_larger(make: MakeRu
     assert error_of(run).type == "VariablesTooLargeError"
 
 
-async def test_names_of_removed_variables_are_bounded(make: MakeRuntime) -> None:
+async def test_names_of_removed_variables_are_bounded(make: Make) -> None:
     """ADK's state keeps them for good; each can be used again."""
     runtime = make(settings=SMALL)
     for name in ("a", "b", "c", "d"):

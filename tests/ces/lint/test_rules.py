@@ -284,9 +284,7 @@ def test_names_that_the_code_binds_itself_are_its_own() -> None:
         ("after_tool", "return {'a': tool_response.get('output') or tool_response.get('error')}", []),
     ],
 )
-def test_what_callbacks_return_and_read_has_the_platforms_shape(
-    callback: Callback, line: str, found: list[str]
-) -> None:
+def test_callbacks_return_and_read_platform_shapes(callback: Callback, line: str, found: list[str]) -> None:
     """Where the code says it without a run."""
     parameters = ", ".join(f"{name}: dict" for name in parameters_of(callback))
 

@@ -37,12 +37,8 @@ SHOWN = {
 
 def documented() -> list[str]:
     """Return the commands of the documents that a shell would run."""
-    texts = [(ROOT / name).read_text() for name in PAGES]
-    blocks = [
-        block
-        for text in texts
-        for block in re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    ]
+    text = "\n".join((ROOT / name).read_text() for name in PAGES)
+    blocks = re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     return [line for block in blocks for line in block.replace("\\\n", " ").splitlines() if line.strip()]
 
 
@@ -137,10 +133,16 @@ def test_the_server_is_reached_only_where_it_is_allowed(monkeypatch: pytest.Monk
     with account_server() as url:
         place = url.removeprefix("http://")
         words = shlex.split(line.replace(f"127.0.0.1:{PORT}", place))[1:]
-        at = words.index("--allow-host")
         for host in (place, "127.0.0.1:1", "accounts.example.com"):
             # The host asks for code, in whichever sandbox; the documented command runs in the real one.
-            asked = [*words[:at], "--allow-host", host, "--sandbox", "inprocess", "--json"]
+            asked = [
+                *words[: words.index("--allow-host")],
+                "--allow-host",
+                host,
+                "--sandbox",
+                "inprocess",
+                "--json",
+            ]
             result = CliRunner().invoke(command, asked)
             answers.append(json.loads(result.stdout)["response"]["result"]["status"])
 
@@ -172,14 +174,9 @@ def test_every_documented_command_is_run() -> None:
 def test_the_app_has_one_of_everything_and_no_fault() -> None:
     """Nothing that lint would let pass unseen: all that is there was read."""
     app = read_app(APP)
+    names = ("verify_customer", "look_up_account", "arrange_payment", "check_service", "check_services")
 
-    assert {
-        "verify_customer",
-        "look_up_account",
-        "arrange_payment",
-        "check_service",
-        "check_services",
-    } == app.tool_names
+    assert set(names) == app.tool_names
     assert ["before_model"] * 3 + ["after_model", "after_tool"] == [each.callback for each in app.callbacks]
     assert [] == lint_app(app)
     assert len(list(APP.rglob("python_code.py"))) == len(app.tools) + len(app.callbacks)

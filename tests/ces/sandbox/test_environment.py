@@ -102,9 +102,7 @@ def test_an_environment_is_in_the_users_cache_unless_it_is_named(tmp_path: Path)
         ),
     ],
 )
-def test_the_command_says_why_it_cannot_install(
-    tmp_path: Path, folder: str, options: list[str], says: str
-) -> None:
+def test_it_says_why_it_cannot_install(tmp_path: Path, folder: str, options: list[str], says: str) -> None:
     """With 2; an environment is installed in place of an environment, and of nothing else."""
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious/file").write_text("dear")

@@ -99,7 +99,7 @@ os.read(3, 1)
     assert {"x": 2} == await sandbox.run({"code": code}, no_host)
 
 
-async def test_answers_that_nobody_reads_hold_the_host_no_longer_than_the_run(
+async def test_answers_that_nobody_reads_hold_the_host_no_longer_than_it(
     sandbox: BubblewrapSandbox,
 ) -> None:
     """Its process asks for as much as it may, and reads nothing."""

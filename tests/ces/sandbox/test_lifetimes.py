@@ -134,7 +134,7 @@ def test_a_run_whose_event_loop_is_closed_under_it_is_killed(sandbox: Bubblewrap
     assert 2 == asyncio.run(run_in(sandbox, "result = 1 + 1"))
 
 
-async def test_runs_leave_no_descriptor_thread_or_process_however_they_end(
+async def test_runs_leave_no_file_thread_or_process_however_they_end(
     sandbox: BubblewrapSandbox,
 ) -> None:
     """The second time of each takes what the first gave back."""

@@ -63,9 +63,7 @@ ENDS: dict[str, tuple[str, dict[str, Any], type[SandboxError]]] = {
 
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ENDS)
-async def test_what_a_tool_printed_is_shown_whatever_ends_its_run(
-    guest: BubblewrapSandbox, name: str
-) -> None:
+async def test_what_a_tool_printed_is_shown_whatever_ends_it(guest: BubblewrapSandbox, name: str) -> None:
     """To both streams and past them, in order, also the line that has no end yet."""
     code, limits, kind = ENDS[name]
     error = await ended(guest, code, **limits)

@@ -101,7 +101,7 @@ async def test_large_requests_answers_and_results_pass(sandbox: BubblewrapSandbo
     )
 
 
-async def test_what_is_no_json_or_too_large_is_refused_before_anything_runs(
+async def test_what_is_no_json_or_too_large_is_refused_before_any_run(
     sandbox: BubblewrapSandbox,
 ) -> None:
     """On the host's side; the message names the limit, which is a positive number."""

@@ -34,9 +34,7 @@ def source(bucket: storage.Bucket) -> storage.Blob:
 
 
 @pytest.mark.parametrize("chunk_size", [None, CHUNK])
-def test_an_upload_shows_the_version_of_its_key(
-    bucket: storage.Bucket, call: Call, chunk_size: int | None
-) -> None:
+def test_an_upload_shows_its_keys_version(bucket: storage.Bucket, call: Call, chunk_size: int | None) -> None:
     """Of the client's uploads, whole and resumable, a plain media upload, and a header of the XML API."""
     blob = bucket.blob("o", chunk_size=chunk_size, kms_key_name=KEY)
     blob.upload_from_string(b"content")

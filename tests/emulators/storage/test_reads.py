@@ -145,9 +145,7 @@ def test_a_range_is_served_exactly(
 
 
 @pytest.mark.parametrize(("content", "asked"), [(b"0123", "bytes=4-"), (b"", "bytes=0-"), (b"0", "bytes=-0")])
-def test_a_range_without_bytes_is_refused(
-    bucket: storage.Bucket, call: Call, content: bytes, asked: str
-) -> None:
+def test_an_empty_range_is_refused(bucket: storage.Bucket, call: Call, content: bytes, asked: str) -> None:
     """A range past the end answers 416 and reports the size."""
     bucket.blob("o").upload_from_string(content)
     answer = call("GET", media(bucket), Range=asked)
@@ -230,9 +228,7 @@ def test_the_client_moves_a_custom_time_on(bucket: storage.Bucket) -> None:
         ('"2026-02-30T00:00:00Z"', None),
     ],
 )
-def test_a_custom_time_is_shown_in_utc(
-    bucket: storage.Bucket, call: Call, sent: str, shown: str | None
-) -> None:
+def test_custom_times_are_in_utc(bucket: storage.Bucket, call: Call, sent: str, shown: str | None) -> None:
     """The client reads no offsets; the same time again is no move back. Anything but RFC 3339 answers 400."""
     bucket.blob("o").upload_from_string(b"x")
     target = f"/storage/v1/b/{bucket.name}/o/o"

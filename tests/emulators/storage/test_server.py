@@ -183,9 +183,7 @@ def test_the_end_closes_every_connection() -> None:
     assert (b"OK", b"") == (body, rest)
 
 
-def test_a_bug_becomes_an_answer(
-    emulator: StorageEmulator, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bug_is_an_answer(emulator: StorageEmulator, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """An exception nobody expected answers 500 in JSON, and the server goes on."""
 
     def fail(_bucket: str) -> None:

@@ -97,9 +97,7 @@ def test_a_malformed_multipart_body_is_refused(body: bytes, content_type: str) -
     ["text/plain; charset=utf-8", "audio/pcm;rate=24000", 'text/x; a="b c"', "image/png"],
 )
 @pytest.mark.parametrize("chunk_size", [None, CHUNK])
-def test_a_content_type_keeps_its_parameters(
-    bucket: storage.Bucket, content_type: str, chunk_size: int | None
-) -> None:
+def test_a_content_type_keeps_all(bucket: storage.Bucket, content_type: str, chunk_size: int | None) -> None:
     """The content type is stored and served character for character."""
     bucket.blob("o", chunk_size=chunk_size).upload_from_string(b"x", content_type=content_type)
     stored = bucket.get_blob("o").content_type

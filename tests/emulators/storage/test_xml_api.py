@@ -119,9 +119,7 @@ def test_the_url_overrides_how_bytes_are_described(bucket: storage.Bucket, call:
 
 
 @pytest.mark.parametrize("value", ["a%0D%0AX-Injected:%201", "%E2%98%83"])
-def test_an_override_that_no_header_can_carry_is_refused(
-    bucket: storage.Bucket, call: Call, value: str
-) -> None:
+def test_an_override_that_no_header_has_is_refused(bucket: storage.Bucket, call: Call, value: str) -> None:
     """Line ends and what is outside printable ASCII answer 400."""
     bucket.blob("o").upload_from_string(b"x")
     answer = call("GET", f"/{bucket.name}/o?response-content-disposition={value}")
@@ -214,9 +212,7 @@ def test_a_signed_url_uploads_and_downloads(bucket: storage.Bucket, sign: Sign, 
     assert ["dir/o x"] == [blob.name for blob in bucket.list_blobs()]
 
 
-def test_a_signed_url_pins_a_generation_and_describes_it(
-    written: storage.Blob, sign: Sign, call: Call
-) -> None:
+def test_a_signed_url_pins_and_describes_a_version(written: storage.Blob, sign: Sign, call: Call) -> None:
     """The client's options for the response and the generation hold."""
     url = sign(
         generation=written.generation,
