@@ -13,6 +13,7 @@ import pytest
 
 from gcp_adk_store.testing.downloads import DownloadLimits, EmulatorError, PinnedFile, download
 from tests.emulators.file_server import (
+    Answer,
     FileServer,
     announcing,
     cut_after,
@@ -139,22 +140,21 @@ def test_another_process_goes_on_where_one_ended(server: FileServer, fetch: Fetc
     assert ["bytes=400000-"] == server.ranges[asked:]
 
 
-def test_what_is_left_of_another_file_is_not_mixed_in(
-    server: FileServer, fetch: Fetch, tmp_path: Path
-) -> None:
-    """Only the SHA-256 can show it; then all is taken once more."""
-    (tmp_path / "a/b").mkdir(parents=True)
-    (tmp_path / "a/b/file.jar.part").write_bytes(OTHER[:300_000])
-
-    assert CONTENT == fetch().read_bytes()
-    assert ["bytes=300000-", None] == server.ranges
-
-
-@pytest.mark.parametrize(("left", "asked"), [(CONTENT, []), (OTHER, [None]), (CONTENT + b"x", 2)])
-def test_a_part_that_is_whole_is_checked(
+@pytest.mark.parametrize(
+    ("left", "asked"),
+    [
+        # Of another file, only the SHA-256 can show it; then all is taken once more.
+        (OTHER[:300_000], ["bytes=300000-", None]),
+        # As a process leaves it that ends before it renames; one that is longer is dropped.
+        (CONTENT, []),
+        (OTHER, [None]),
+        (CONTENT + b"x", 2),
+    ],
+)
+def test_what_is_left_is_not_mixed_in(
     server: FileServer, fetch: Fetch, tmp_path: Path, left: bytes, asked: Any
 ) -> None:
-    """As a process leaves it that ends before it renames; one that is longer is dropped."""
+    """What was there before is checked with the rest."""
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "a/b/file.jar.part").write_bytes(left)
 
@@ -162,18 +162,18 @@ def test_a_part_that_is_whole_is_checked(
     assert asked == (server.ranges if isinstance(asked, list) else len(server.ranges))
 
 
-@pytest.mark.parametrize("unfit", [whole, part_of_another])
-def test_a_server_that_knows_no_parts_sends_all_again(server: FileServer, fetch: Fetch, unfit: Any) -> None:
-    """What it sends is never put behind what is there."""
-    server.answers = [cut_after(400_000), unfit]
-
-    assert CONTENT == fetch().read_bytes()
-
-
-@pytest.mark.parametrize("code", [408, 429, 500, 502, 503, 504])
-def test_a_server_that_recovers_is_asked_again(server: FileServer, fetch: Fetch, code: int) -> None:
-    """Twice in a row without a byte is not the end."""
-    server.answers = [status(code), status(code)]
+@pytest.mark.parametrize(
+    "then",
+    [
+        # What it sends is never put behind what is there.
+        *([cut_after(400_000), unfit] for unfit in (whole, part_of_another)),
+        # Twice in a row without a byte is not the end.
+        *([status(code), status(code)] for code in (408, 429, 500, 502, 503, 504)),
+    ],
+)
+def test_a_server_that_recovers_is_asked_again(server: FileServer, fetch: Fetch, then: list[Answer]) -> None:
+    """Also one that knows no parts, and sends all again."""
+    server.answers = [*then]
 
     assert CONTENT == fetch().read_bytes()
 

@@ -4,7 +4,6 @@ import contextlib
 import http.client
 import os
 import re
-import select
 import signal
 import socket
 import subprocess
@@ -25,6 +24,7 @@ from gcp_adk_store.testing import emulators
 from gcp_adk_store.testing.__main__ import main
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, EmulatorError
 from gcp_adk_store.testing.firestore_jar import CACHE_VARIABLE, JAR_VARIABLE, find_firestore_jar
+from tests.support.ended import has_ended
 
 pytestmark = pytest.mark.linux
 
@@ -192,31 +192,21 @@ def test_the_jar_is_found_wherever_it_may_be(tmp_path: Path) -> None:
     assert jars[1] == find_firestore_jar({"HOME": str(tmp_path)})
 
 
-@pytest.mark.parametrize(
-    ("manifest", "run"),
-    [
-        ("Main-Class: some.Launcher\n", "-jar {jar} --host 127.0.0.1 --port {port}"),
-        ("", "-cp {jar} {main_class} start --host 127.0.0.1 --port {port}"),
-    ],
-    ids=["firebase-tools", "Cloud SDK"],
-)
-@pytest.mark.parametrize("lasting", [False, True])
-def test_each_kind_of_jar_is_run_its_own_way(
-    tmp_path: Path,
-    bare: Environ,
-    manifest: str,
-    run: str,
-    lasting: bool,  # noqa: FBT001
-) -> None:
+def test_each_kind_of_jar_is_run_its_own_way(tmp_path: Path, bare: Environ) -> None:
     """A jar that names its main class is run as it is, the Cloud SDK's by the class; Java as it pays off."""
-    jar = _jar(tmp_path / "named.jar", manifest)
     _java(tmp_path, then='echo "$@"; exit 1')
     port = _free_port()
-    with pytest.raises(EmulatorError) as caught:
-        emulators.firestore_emulator(port=port, environ=bare, lasting=lasting)
-    run = run if lasting else f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {run}"
+    for manifest, run in (
+        ("Main-Class: some.Launcher\n", "-jar {jar} --host 127.0.0.1 --port {port}"),
+        ("", "-cp {jar} {main_class} start --host 127.0.0.1 --port {port}"),
+    ):
+        jar = _jar(tmp_path / "named.jar", manifest)
+        for lasting, options in ((True, ""), (False, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC ")):
+            with pytest.raises(EmulatorError) as caught:
+                emulators.firestore_emulator(port=port, environ=bare, lasting=lasting)
 
-    assert run.format(jar=jar, port=port, main_class=MAIN_CLASS) == str(caught.value).splitlines()[-1]
+            expected = options + run.format(jar=jar, port=port, main_class=MAIN_CLASS)
+            assert expected == str(caught.value).splitlines()[-1]
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, environ: Environ) -> None:
@@ -233,25 +223,20 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, environ: Envi
     ) == str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("call", "variable", "address"),
-    [
-        (emulators.firestore_emulator, FIRESTORE_VARIABLE, "{}"),
-        (emulators.storage_emulator, STORAGE_VARIABLE, "http://{}"),
-    ],
-)
-def test_one_that_runs_already_is_used_and_left(
-    call: Callable[..., emulators.Emulator], variable: str, address: str, running: Running
-) -> None:
+def test_one_that_runs_already_is_used_and_left(running: Running) -> None:
     """An emulator that a variable names is used as named, nothing is started, and stop() leaves it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        address = address.format(f"127.0.0.1:{server.getsockname()[1]}")
-        emulator = call(environ={variable: address})
-        emulator.stop()
+        here = f"127.0.0.1:{server.getsockname()[1]}"
+        for call, variable, address in (
+            (emulators.firestore_emulator, FIRESTORE_VARIABLE, here),
+            (emulators.storage_emulator, STORAGE_VARIABLE, f"http://{here}"),
+        ):
+            emulator = call(environ={variable: address})
+            emulator.stop()
 
-        assert (variable, address) == (emulator.variable, emulator.address)
-        assert (False, None) == (emulator.started_here, emulator.log)
-        assert not _refuses(address)
+            assert (variable, address) == (emulator.variable, emulator.address)
+            assert (False, None) == (emulator.started_here, emulator.log)
+            assert not _refuses(address)
     assert [] == running()
 
 
@@ -273,27 +258,24 @@ def test_a_busy_port_is_named(tmp_path: Path, bare: Environ, running: Running) -
 
 
 def test_one_that_exits_while_starting_is_reported(tmp_path: Path, bare: Environ, running: Running) -> None:
-    """The message has the status and the last twelve lines of the log, and no process stays."""
+    """The message has the status and the last twelve lines of the log, and no process stays.
+
+    An answer that is not HTTP counts as none, and is not itself an error.
+    """
     _java(tmp_path, then="for n in 0 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $n; done; exit 3")
     with pytest.raises(EmulatorError) as caught:
         emulators.firestore_emulator(environ=bare, logs=tmp_path / "logs")
     (log,) = (tmp_path / "logs").iterdir()
-
-    assert [
-        f"The firestore emulator ended with status 3 as it started; log {log}:",
-        *(f"line {n}" for n in range(1, 13)),
-    ] == str(caught.value).splitlines()
-    assert [] == running()
-
-
-def test_what_is_no_http_server_is_no_emulator(tmp_path: Path, bare: Environ, running: Running) -> None:
-    """An answer that is not HTTP counts as none, and is not itself an error."""
     rude = tmp_path / "rude.py"
     rude.write_text(RUDE)
     _java(tmp_path, then=f'exec "{sys.executable}" "{rude}" "$@"')
     with pytest.raises(EmulatorError, match="ended with status 3"):
         emulators.firestore_emulator(environ=bare)
 
+    assert [
+        f"The firestore emulator ended with status 3 as it started; log {log}:",
+        *(f"line {n}" for n in range(1, 13)),
+    ] == str(caught.value).splitlines()
     assert [] == running()
 
 
@@ -345,7 +327,7 @@ def test_it_ends_when_its_user_is_killed(name: str, start: Start, running: Runni
     started = running()
     user.kill()
 
-    assert [True] * len(started) == [_has_ended(pid) for pid in started]
+    assert [True] * len(started) == [has_ended(pid) for pid in started]
     assert _refuses(address)
 
 
@@ -453,14 +435,15 @@ def test_the_command_reports_where_it_cannot_log(
     assert ("", f"[Errno 20] Not a directory: '{tmp_path}/file/logs'\n") == capsys.readouterr()
 
 
-@pytest.mark.parametrize("text", ["65536", "-1"])
-def test_the_command_refuses_what_is_no_port(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_refuses_what_is_no_port(capsys: pytest.CaptureFixture[str]) -> None:
     """A number beyond the ports is a mistake in the arguments."""
-    with pytest.raises(SystemExit) as caught:
-        main([f"--storage-port={text}"])
+    for text in ("65536", "-1"):
+        with pytest.raises(SystemExit) as caught:
+            main([f"--storage-port={text}"])
 
-    assert 2 == caught.value.code
-    assert capsys.readouterr().err.endswith(f"argument --storage-port: {text} is not a port: 0 to 65535\n")
+        assert 2 == caught.value.code
+        says = f"argument --storage-port: {text} is not a port: 0 to 65535\n"
+        assert capsys.readouterr().err.endswith(says)
 
 
 def test_the_containers_are_open_to_this_machine_alone() -> None:
@@ -577,15 +560,3 @@ def _processes_with(mark: str) -> list[int]:
             if mark.encode() in environment.read_bytes().split(b"\0"):
                 found.append(int(environment.parent.name))
     return found
-
-
-def _has_ended(pid: int) -> bool:
-    """Wait for the end of a process that need not be a child."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([handle], [], [], 10)[0])
-    finally:
-        os.close(handle)

@@ -1,8 +1,6 @@
 """The tether ends its command whenever its own parent is gone, and else says how the command ended."""
 
 import contextlib
-import os
-import select
 import signal
 import subprocess
 import sys
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gcp_adk_store.testing import tether
+from tests.support.ended import has_ended
 
 TETHER = [sys.executable, "-S", str(Path(tether.__file__))]
 # Prints its process id, then runs for longer than any test.
@@ -76,7 +75,7 @@ def test_the_command_ends_with_its_tether(start: Start, end: Callable[[Process],
     end(process)
 
     assert 128 + signal.SIGTERM == process.wait(60)
-    assert _has_ended(command, within_s=0)
+    assert has_ended(command, within_s=0)
 
 
 def test_a_command_that_will_not_end_is_killed(start: Start) -> None:
@@ -86,7 +85,7 @@ def test_a_command_that_will_not_end_is_killed(start: Start) -> None:
     _close(process)
 
     assert 128 + signal.SIGKILL == process.wait(60)
-    assert _has_ended(command, within_s=0)
+    assert has_ended(command, within_s=0)
 
 
 def test_the_command_ends_when_the_parent_is_killed(start: Start) -> None:
@@ -95,20 +94,9 @@ def test_the_command_ends_when_the_parent_is_killed(start: Start) -> None:
     command = _pid_printed_by(parent)
     parent.kill()
 
-    assert _has_ended(command, within_s=10)
+    assert has_ended(command, within_s=10)
 
 
 def _pid_printed_by(process: Process) -> int:
     assert process.stdout is not None
     return int(process.stdout.readline())
-
-
-def _has_ended(pid: int, *, within_s: float) -> bool:
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([handle], [], [], within_s)[0])
-    finally:
-        os.close(handle)

@@ -365,7 +365,7 @@ def uri_of(user: str, filename: str, version: int = 0) -> str:
 async def test_an_artifact_of_the_session_is_loaded(make: Make) -> None:
     """In place of the reference; others, and what is gone, stay as they were, with a warning."""
     artifacts = InMemoryArtifactService()
-    where = {"app_name": "shop", "session_id": "s1", "filename": "note.txt"}
+    where: dict[str, Any] = {"app_name": "shop", "session_id": "s1", "filename": "note.txt"}
     for user in ("ada", "eve"):
         blob = types.Blob(mime_type="text/plain", data=user.encode())
         await artifacts.save_artifact(**where, user_id=user, artifact=types.Part(inline_data=blob))

@@ -30,3 +30,13 @@ except RuntimeError:
 done.set()
 """
 """Starts threads until one fails; `made` is how many there were, 199 where none did."""
+
+
+def tries(code: str) -> str:
+    """Return *code* with the function ``outcome``, which says what became of an act."""
+    return OUTCOME + code
+
+
+def calling(code: str) -> str:
+    """Return *code* with the function ``errno_of``, which makes a system call by its number."""
+    return CALLS + code

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, SandboxError
-from tests.ces.sandbox.attacks import OUTCOME
+from tests.ces.sandbox.attacks import OUTCOME, tries
 from tests.ces.sandbox.conftest import Run, outside, run_in
 
 
@@ -17,15 +17,12 @@ async def test_no_file_of_the_host_is_there(run: Run, tmp_path: Path) -> None:
     """Neither system files nor a user's; opened, listed, or by a link from /tmp."""
     secret = tmp_path / "secret"
     secret.write_text("secret")
-    code = (
-        OUTCOME
-        + f"""
+    code = tries(f"""
 import os
 paths = ["/etc/passwd", "/usr/bin/env", "/sys/kernel", {str(secret)!r}]
 result = [outcome(lambda: os.stat(path)) for path in paths]
 result += [outcome(lambda: os.listdir({str(tmp_path)!r}))]
-"""
-    )
+""")
     linked = """
 import os
 def follow():
@@ -61,15 +58,12 @@ async def test_what_is_there_is_the_interpreter_and_its_libraries(run: Run, envi
 
 async def test_nothing_but_its_own_folder_can_be_written(run: Run) -> None:
     """Neither the interpreter nor what the next call will load."""
-    code = (
-        OUTCOME
-        + """
+    code = tries("""
 import json, os
 places = ["/new", "/sandbox/code/new", "/sandbox/site/new", "/dev/new", "/proc/new", json.__file__]
 result = [outcome(lambda: open(place, "a")) for place in places]
 result += [outcome(lambda: os.remove(json.__file__)), outcome(lambda: open("/tmp/new", "a"))]
-"""
-    )
+""")
     found = await run(code)
 
     assert set(found[:-1]) <= {"OSError", "PermissionError", "FileNotFoundError"}
@@ -167,9 +161,7 @@ result = [sorted(kinds), kinds[0] == stat.S_IFCHR, os.read(0, 1) == b""]
 
 async def test_files_are_limited_in_size_and_number(run: Run) -> None:
     """All together, in memory that ends with the run."""
-    code = (
-        OUTCOME
-        + """
+    code = tries("""
 import os
 def fill():
     for number in range(10):
@@ -183,23 +175,19 @@ result = [outcome(fill), sum(os.stat(f"/tmp/{name}").st_size for name in os.list
 result += [outcome(many), len(os.listdir("/tmp")) <= 1024]
 files = []
 result += [outcome(lambda: [files.append(open("/dev/null")) for _ in range(100)]), len(files) < 64]
-"""
-    )
+""")
 
     assert ["OSError", True, "OSError", True, "OSError", True] == await run(code)
 
 
 async def test_native_code_can_not_come_from_a_file(run: Run) -> None:
     """A library that was written to /tmp cannot be loaded."""
-    code = (
-        OUTCOME
-        + """
+    code = tries("""
 import ctypes, shutil, tempfile, _ctypes
 with tempfile.TemporaryDirectory() as folder:
     shutil.copy(_ctypes.__file__, folder + "/library.so")
     result = outcome(lambda: ctypes.CDLL(folder + "/library.so"))
-"""
-    )
+""")
 
     assert "done" == outside(code)
     assert "OSError" == await run(code)

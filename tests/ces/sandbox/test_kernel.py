@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, SandboxCrashError
-from tests.ces.sandbox.attacks import CALLS, OUTCOME
+from tests.ces.sandbox.attacks import CALLS, OUTCOME, calling, tries
 from tests.ces.sandbox.conftest import Run, number_of, outside, processes_of_runs, run_in
 
 # Calls that anybody may make outside, then those that only root may, then those that are not tried outside.
@@ -20,13 +20,13 @@ FOR_ALL += ["vmsplice"]
 FOR_ROOT = ["acct", "bpf", "chroot", "fanotify_init", "finit_module", "fsopen", "init_module", "ioperm"]
 FOR_ROOT += ["io_uring_setup", "kcmp", "mount", "open_by_handle_at", "perf_event_open", "personality"]
 FOR_ROOT += ["pivot_root", "quotactl", "swapon", "syslog", "umount2", "userfaultfd"]
+UNTRIED = ["adjtimex", "capset", "clock_adjtime", "clock_settime", "delete_module", "fork", "iopl"]
+UNTRIED += ["kexec_load", "mbind", "move_pages", "pkey_alloc", "reboot", "remap_file_pages", "sethostname"]
+UNTRIED += ["setdomainname", "setresuid", "settimeofday", "setuid", "swapoff", "vfork", "vhangup"]
 GETPID = {
     "x86_64": (("b8270000000f05c3", "48b827000000010000000f05c3"), ("b814000000cd80c3", "b8270000400f05c3"))
 }
 """Instructions that call it by this architecture's numbers, and by others'."""
-UNTRIED = ["adjtimex", "capset", "clock_adjtime", "clock_settime", "delete_module", "fork", "iopl"]
-UNTRIED += ["kexec_load", "mbind", "move_pages", "pkey_alloc", "reboot", "remap_file_pages", "sethostname"]
-UNTRIED += ["setdomainname", "setresuid", "settimeofday", "setuid", "swapoff", "vfork", "vhangup"]
 
 
 async def test_system_calls_that_are_not_listed_are_refused_to_native_code(run: Run) -> None:
@@ -57,9 +57,7 @@ async def test_it_has_no_right_and_gets_none_even_without_the_filter(
     unfiltered: BubblewrapSandbox,
 ) -> None:
     """What was mounted over /proc stays there; a new user namespace does not uncover it."""
-    code = (
-        CALLS
-        + f"""
+    code = calling(f"""
 import os
 proc, name = ctypes.create_string_buffer(b"/proc"), ctypes.create_string_buffer(b"x")
 result = [
@@ -70,8 +68,7 @@ result = [
     errno_of({number_of("umount2")}, ctypes.addressof(proc), 2),
     os.listdir("/proc"),
 ]
-"""
-    )
+""")
     found = await run_in(unfiltered, code)
 
     assert [1, 1, 22, 0] == found[:4]
@@ -98,9 +95,7 @@ result = ctypes.CFUNCTYPE(ctypes.c_long)(ctypes.addressof(ctypes.c_char.from_buf
 
 async def test_what_others_read_is_not_watched(run: Run) -> None:
     """Folders of the host by fcntl; its signals, and leases and locks of whole files, are refused as well."""
-    code = (
-        OUTCOME
-        + """
+    code = tries("""
 import fcntl, json, os
 folder, file = os.open(os.path.dirname(json.__file__), os.O_RDONLY), os.open(json.__file__, os.O_RDONLY)
 result = [
@@ -109,8 +104,7 @@ result = [
     outcome(lambda: fcntl.fcntl(file, fcntl.F_SETOWN, 0)),
     outcome(lambda: fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)),
 ]
-"""
-    )
+""")
 
     # Other processes read this folder meanwhile, and the signal of that ends a process by default.
     assert "done" == outside(f"import signal\nsignal.signal(signal.SIGIO, signal.SIG_IGN)\n{code}")[0]
@@ -173,9 +167,7 @@ result = [
 async def test_no_network_is_reached(run: Run) -> None:
     """Not even a server of this machine, nor a socket of a name."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        code = (
-            OUTCOME
-            + f"""
+        code = tries(f"""
 import socket
 def abstract():
     with socket.socket(socket.AF_UNIX) as made:
@@ -185,8 +177,7 @@ result = [
     outcome(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()),
     outcome(abstract),
 ]
-"""
-        )
+""")
 
         assert ["done"] * 3 == outside(code)
         server.settimeout(5)
@@ -238,14 +229,11 @@ result = made
 
 async def test_signals_reach_nobody_else(run: Run, unfiltered: BubblewrapSandbox) -> None:
     """Neither the zygote, nor the keeper, nor a process group; filtered, and by the namespace alone."""
-    code = (
-        OUTCOME
-        + """
+    code = tries("""
 import os, signal
 targets = [0, -1, 2, 3, os.getppid(), -2, {host}]
 result = [outcome(lambda: os.kill(target, {signal})) for target in targets]
-"""
-    )
+""")
     host = os.getpid()
 
     assert "done" == outside(code.format(host=host, signal=0))[-1]
@@ -259,9 +247,7 @@ result = [outcome(lambda: os.kill(target, {signal})) for target in targets]
 async def test_the_zygote_cannot_be_seen_even_without_the_filter(unfiltered: BubblewrapSandbox) -> None:
     """No /proc, no process to attach to, no memory to read or write by its number."""
     ptrace, write = number_of("ptrace"), number_of("process_vm_writev")
-    code = (
-        CALLS
-        + f"""
+    code = calling(f"""
 import os
 attach = {{errno_of({ptrace}, 16, pid, 0, 0) for pid in range(2, 400)}}
 room = ctypes.create_string_buffer(8)
@@ -269,8 +255,7 @@ vector = (ctypes.c_long * 2)(ctypes.addressof(room), 8)
 there = ctypes.addressof(vector)
 write = {{errno_of({write}, pid, there, 1, there, 1, 0) for pid in range(2, 400)}}
 result = [sorted(attach), sorted(write), os.listdir("/proc"), os.getpid(), os.getppid()]
-"""
-    )
+""")
 
     assert [[3], [3], [], 1, 0] == await run_in(unfiltered, code)
 

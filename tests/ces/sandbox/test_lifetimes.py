@@ -5,7 +5,6 @@ import contextlib
 import gc
 import os
 import resource
-import select
 import signal
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from gcp_adk_store.ces.sandbox import (
 )
 from gcp_adk_store.ces.sandbox.zygotes import ZygoteProcess
 from tests.ces.sandbox.conftest import ENTRY, no_host, processes_of_runs, run_in, zygotes
+from tests.support.ended import has_ended
 from tests.support.lengths import at_length
 
 RUNS = at_length(40, 120)
@@ -61,18 +61,6 @@ async def begun(box: BubblewrapSandbox) -> asyncio.Task[dict[str, Any]]:
 def descriptors() -> list[int]:
     """Return what this process has open."""
     return [int(each.name) for each in Path("/proc/self/fd").iterdir()]
-
-
-def ends(number: int) -> bool:
-    """Return whether a process has ended, or ends now, as a keeper does after its run."""
-    try:
-        handle = os.pidfd_open(number)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([handle], [], [], 30)[0])
-    finally:
-        os.close(handle)
 
 
 async def test_a_cancelled_run_leaves_nothing(sandbox: BubblewrapSandbox) -> None:
@@ -130,7 +118,7 @@ def test_a_run_whose_event_loop_is_closed_under_it_is_killed(sandbox: Bubblewrap
     loop.close()
     gc.collect()
 
-    assert [True] == [ends(number) for number in of_this]
+    assert [True] == [has_ended(number) for number in of_this]
     assert 2 == asyncio.run(run_in(sandbox, "result = 1 + 1"))
 
 
@@ -151,7 +139,7 @@ async def test_runs_leave_no_file_thread_or_process_however_they_end(
 
     assert len(descriptors()) <= open_before
     assert not set(threading.enumerate()) - threads
-    assert all(ends(number) for number in zygotes() - processes)
+    assert all(has_ended(number) for number in zygotes() - processes)
 
 
 @contextlib.contextmanager
@@ -317,7 +305,7 @@ asyncio.run(run(answer))
         process.kill()
 
     assert len(of_this) >= 3
-    assert all(ends(number) for number in of_this)
+    assert all(has_ended(number) for number in of_this)
 
 
 def test_a_fork_of_the_host_cannot_use_its_sandbox(environment_folder: Path) -> None:

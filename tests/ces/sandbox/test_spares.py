@@ -12,7 +12,8 @@ import pytest
 
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, SandboxTimeoutError
 from tests.ces.sandbox.conftest import ENTRY, processes_of_runs, run_in, zygotes
-from tests.ces.sandbox.test_lifetimes import begun, ends
+from tests.ces.sandbox.test_lifetimes import begun
+from tests.support.ended import has_ended
 
 SIZE = """
 import os
@@ -45,7 +46,7 @@ async def test_a_spare_is_ready_after_each_run_and_serves_one_run(box: Bubblewra
     assert 4 == len({each[2] for each in found})
     assert 1 == len(spare)
     await box.close()
-    assert all(ends(number) for number in spare)
+    assert all(has_ended(number) for number in spare)
     assert set() == zygotes() - before[1]
 
 
@@ -83,7 +84,7 @@ async def test_a_spare_that_was_killed_costs_no_run(box: BubblewrapSandbox) -> N
     for number in await appears(before):
         keeper = parent(number)
         os.kill(number, signal.SIGKILL)
-        assert ends(keeper)
+        assert has_ended(keeper)
 
     assert 2 == await run_in(box, "result = 2")
 

@@ -1,7 +1,5 @@
 """Start one strict emulator a test module and give every test its own bucket."""
 
-from __future__ import annotations
-
 import http.client
 import itertools
 import json

@@ -1,19 +1,12 @@
 """Show what objects made from objects look like, and what deletion leaves behind."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from google.api_core.exceptions import BadRequest, NotFound
+from google.cloud import storage
 
+from gcp_adk_store.testing.storage_emulator import StorageEmulator
 from gcp_adk_store.testing.storage_emulator import storage as limits
-
-if TYPE_CHECKING:
-    from google.cloud import storage
-
-    from gcp_adk_store.testing.storage_emulator import StorageEmulator
-    from tests.emulators.storage.conftest import Call
+from tests.emulators.storage.conftest import Call
 
 
 @pytest.fixture

@@ -1,16 +1,10 @@
 """Show that the name of a Cloud KMS key is kept with what is written under it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from google.api_core.exceptions import BadRequest
+from google.cloud import storage
 
-if TYPE_CHECKING:
-    from google.cloud import storage
-
-    from tests.emulators.storage.conftest import Call
+from tests.emulators.storage.conftest import Call
 
 CHUNK = 256 * 1024
 KEY = "projects/p/locations/europe-west1/keyRings/ring/cryptoKeys/key"

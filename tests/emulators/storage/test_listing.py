@@ -1,24 +1,17 @@
 """Show that every legal name works in every place, and which names a listing has, in which order."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 from google.api_core.exceptions import BadRequest
+from google.cloud import storage
 
 from gcp_adk_store.testing.storage_emulator.exchange import ApiError, parse_fields, project
 from gcp_adk_store.testing.storage_emulator.storage import ListQuery, select_page
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from google.cloud import storage
-
-    from tests.emulators.storage.conftest import Call
-
+from tests.emulators.storage.conftest import Call
 
 TREE = ["a", "a/1", "a/2", "a/b/3", "b/4", "z", "ä", "～", "😀"]
 
@@ -211,7 +204,7 @@ def test_an_illegal_name_is_refused_by_copies(bucket: storage.Bucket, name: str)
     """Copy, rewrite and compose do not create what an upload could not."""
     source = bucket.blob("source")
     source.upload_from_string(b"x")
-    new = bucket.blob(name)
+    new: Any = bucket.blob(name)
     attempts: list[Callable[[], object]] = [
         lambda: bucket.copy_blob(source, bucket, name),
         lambda: new.rewrite(source),

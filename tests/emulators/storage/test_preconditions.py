@@ -1,26 +1,20 @@
 """Show that conditions hold or refuse, and that refusing changes nothing."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from google.api_core.exceptions import NotFound, PreconditionFailed
+from google.cloud import storage
 
+from gcp_adk_store.testing.storage_emulator import StorageEmulator
 from gcp_adk_store.testing.storage_emulator.exchange import ApiError
 from gcp_adk_store.testing.storage_emulator.resources import Preconditions, Version, check_etags
+from tests.emulators.storage.conftest import Call
 from tests.support.lengths import at_length
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from google.cloud import storage
-
-    from gcp_adk_store.testing.storage_emulator import StorageEmulator
-    from tests.emulators.storage.conftest import Call
 
 WRITERS = 50
 

@@ -1,19 +1,14 @@
 """Show what a reader gets: bytes, ranges, headers and metadata."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from google.api_core.exceptions import BadRequest, NotFound
+from google.cloud import storage
 
-if TYPE_CHECKING:
-    from google.cloud import storage
-
-    from tests.emulators.storage.conftest import Call
+from tests.emulators.storage.conftest import Call
 
 UNICODE = {"plain": "value", "schlüssel": "wert", "emoji": "☃ 雪", "empty": ""}
 

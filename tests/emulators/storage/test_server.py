@@ -1,25 +1,18 @@
 """Show how the server treats buckets, batches, broken clients, bugs and its own end."""
 
-from __future__ import annotations
-
 import http.client
 import signal
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 from google.api_core.exceptions import Conflict, NotFound, PreconditionFailed
+from google.cloud import storage
 
-from gcp_adk_store.testing.storage_emulator import running_emulator
-
-if TYPE_CHECKING:
-    from google.cloud import storage
-
-    from gcp_adk_store.testing.storage_emulator import StorageEmulator
-    from tests.emulators.storage.conftest import Call
+from gcp_adk_store.testing.storage_emulator import StorageEmulator, running_emulator
+from tests.emulators.storage.conftest import Call
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:

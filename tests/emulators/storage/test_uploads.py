@@ -1,26 +1,21 @@
 """Show that what is uploaded is what is stored."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import google_crc32c
 import pytest
 import requests
 from google.api_core.exceptions import BadRequest
+from google.cloud import storage
 
+from gcp_adk_store.testing.storage_emulator import StorageEmulator
 from gcp_adk_store.testing.storage_emulator.exchange import ApiError
 from gcp_adk_store.testing.storage_emulator.uploads import split_related
-
-if TYPE_CHECKING:
-    from google.cloud import storage
-
-    from gcp_adk_store.testing.storage_emulator import StorageEmulator
-    from tests.emulators.storage.conftest import Answer, Call
+from tests.emulators.storage.conftest import Answer, Call
 
 CHUNK = 256 * 1024
 BINARY = [

@@ -1,25 +1,20 @@
 """Show what the XML API's form of a URL takes and answers, and what of a signed one is checked."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from google.auth.crypt import RSASigner
+from google.cloud import storage
 from google.oauth2.service_account import Credentials
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.emulators.storage.conftest import Answer, Call
 
-    from google.cloud import storage
-
-    from tests.emulators.storage.conftest import Answer, Call
-
-    Sign = Callable[..., str]
+Sign = Callable[..., str]
 
 
 def test_headers_describe_the_object(bucket: storage.Bucket, call: Call) -> None:
