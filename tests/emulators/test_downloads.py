@@ -275,15 +275,12 @@ def test_a_server_that_trickles_has_the_whole_time_alone(
 
 
 def test_a_server_that_is_not_there_is_named(server: FileServer, fetch: Fetch) -> None:
-    """With the system's reason."""
+    """With the system's reason. A mirror's address may hold a password or a signature: they are not shown."""
     url = "http://127.0.0.1:9/file"  # the port of discard, where nothing listens
 
     assert f"could not be downloaded from {url}: the connection failed (" in refusal(fetch, url=url)
     assert [] == server.requests
 
-
-def test_a_url_may_be_another_and_is_shown_without_secrets(server: FileServer, fetch: Fetch) -> None:
-    """A mirror's address may hold a password or a signature."""
     server.answers = [status(404)]
     url = server.url.replace("/file", "/mirror?signature=secret#part")
     message = refusal(fetch, url=url)

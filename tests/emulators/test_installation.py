@@ -33,7 +33,7 @@ from gcp_adk_store.testing.firestore_jar import (
 )
 from gcp_adk_store.testing.installation import install, missing, require_installed
 from tests.emulators.file_server import FileServer, serving
-from tests.support.lengths import Lengths
+from tests.support.lengths import Lengths, at_length
 
 ROOT: Final = Path(__file__).parents[2]
 URL: Final = (
@@ -67,14 +67,16 @@ def bare(tmp_path: Path) -> Environ:
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
-    """Serve the emulator that this machine has as if it were the release that is downloaded."""
-    content = find_firestore_jar().read_bytes()
+def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FileServer]:
+    """Serve the emulator that this machine has, or a jar of 3 MB, as if it were the release."""
+    small = jar_of(tmp_path / "small.jar", 61)
+    with zipfile.ZipFile(small, "a") as archive:
+        archive.writestr("filling", bytes(3_000_000))
+    content = at_length(small, find_firestore_jar()).read_bytes()
     with serving(content) as files:
         digest = hashlib.sha256(content).hexdigest()
-        monkeypatch.setattr(
-            firestore_jar, "RELEASE", replace(RELEASE, url=files.url, size=len(content), sha256=digest)
-        )
+        release = replace(RELEASE, url=files.url, size=len(content), sha256=digest)
+        monkeypatch.setattr(firestore_jar, "RELEASE", release)
         yield files
 
 

@@ -332,7 +332,10 @@ def test_it_ends_when_its_user_is_killed(name: str, start: Start, running: Runni
 
 
 def test_ctrl_c_leaves_the_stopping_to_its_user(start: Start, running: Running) -> None:
-    """A terminal interrupts the user's group of processes, which can still reach the emulator to clean up."""
+    """Who can still reach it to clean up.
+
+    A process forked from the user shares its pipes, and still it stops.
+    """
     user = start([sys.executable, "-c", INTERRUPTED])
     _line(user)
     group = [pid for pid in running() if os.getpgid(pid) == user.pid]
@@ -341,9 +344,6 @@ def test_ctrl_c_leaves_the_stopping_to_its_user(start: Start, running: Running) 
     assert [user.pid] == group
     assert ("200\n", "") == user.communicate(timeout=60)
 
-
-def test_stop_does_not_wait_for_forked_processes(start: Start) -> None:
-    """A process forked from the user shares the user's pipes, and still stop() stops."""
     user = start([sys.executable, "-c", FORKING])
 
     assert ("stopped\n", "") == user.communicate(timeout=60)

@@ -79,7 +79,7 @@ def test_the_command_ends_with_its_tether(start: Start, end: Callable[[Process],
 
 
 def test_a_command_that_will_not_end_is_killed(start: Start) -> None:
-    """A command that ignores SIGTERM has two seconds, then it is killed."""
+    """One that ignores SIGTERM has two seconds. It ends, too, when the parent is killed."""
     process = start(*TETHER, sys.executable, "-c", DEAF)
     command = _pid_printed_by(process)
     _close(process)
@@ -87,9 +87,6 @@ def test_a_command_that_will_not_end_is_killed(start: Start) -> None:
     assert 128 + signal.SIGKILL == process.wait(60)
     assert has_ended(command, within_s=0)
 
-
-def test_the_command_ends_when_the_parent_is_killed(start: Start) -> None:
-    """``kill -9`` of the parent, which can then do nothing any more, ends the command."""
     parent = start(sys.executable, "-c", PARENT, *TETHER, *LASTING)
     command = _pid_printed_by(parent)
     parent.kill()

@@ -21,7 +21,7 @@ NOTHING: dict[str, Any] = {"state_keys": (), "filenames": ()}
 
 
 def test_placeholders_are_listed_with_line_and_column() -> None:
-    """In order, both counted from 1."""
+    """In order, both counted from 1; with the name that will be looked for, and whether it may be missing."""
     found = lint_template("Hello {user:name},\n\n  read {artifact.notes.txt?} and {{ topic }}.")
 
     assert [
@@ -30,9 +30,6 @@ def test_placeholders_are_listed_with_line_and_column() -> None:
         (3, 34, "{{ topic }}", "state"),
     ] == [(finding.line, finding.column, finding.text, finding.kind) for finding in found]
 
-
-def test_a_finding_says_what_it_stands_for() -> None:
-    """The name that will be looked for, and whether it may be missing."""
     assert [
         Finding(line=1, column=1, text="{a}", kind="state", says="state 'a'"),
         Finding(

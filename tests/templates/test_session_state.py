@@ -392,7 +392,7 @@ def test_a_setting_that_there_is_not_is_refused(wrong: dict[str, Any], says: str
 
 
 async def test_a_provider_fills_the_instruction_anew_for_every_call() -> None:
-    """ADK asks it and, as for every provider, fills nothing itself."""
+    """ADK asks it and fills nothing itself. It keeps to its settings, whatever the state holds."""
     agent = LlmAgent(name="clerk", instruction=session_instruction("{greeting}, {{literal_braces}}"))
     running = invocation(session(greeting="Hello {topic}"))
     first = await agent.canonical_instruction(ReadonlyContext(running))
@@ -401,9 +401,6 @@ async def test_a_provider_fills_the_instruction_anew_for_every_call() -> None:
 
     assert [("Hello {topic}, {{literal_braces}}", True), ("Bye, {{literal_braces}}", True)] == [first, second]
 
-
-async def test_a_provider_keeps_to_its_settings_and_its_artifacts() -> None:
-    """The guide's instruction with braces that are meant, whatever the state holds."""
     provide = session_instruction(
         "This is a {adjective} instruction with {{literal_braces}} and {artifact.a}.",
         artifact_service=await artifacts(a="A"),

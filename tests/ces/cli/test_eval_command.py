@@ -195,7 +195,10 @@ def test_a_turn_that_fails_and_a_session_that_has_ended_fail_an_evaluation(proje
 
 
 def test_a_model_may_reply_as_a_golden_expects(project: Path) -> None:
-    """So what callbacks make of it decides; a value that is ignored is not sent."""
+    """So what callbacks make of it decides.
+
+    No model judges expectations in natural language: they are skipped.
+    """
     (project / "evals" / "turn_evals" / "turns.yaml").unlink()
     golden = project / "evals" / "goldens" / "orders.yaml"
     golden.write_text(
@@ -213,10 +216,6 @@ def test_a_model_may_reply_as_a_golden_expects(project: Path) -> None:
     assert (passed.exit_code, failed.exit_code, both.exit_code) == (0, 1, 2), passed.output
     assert "the agent says 'No.', expected 'Welcome, gold customer'" in failed.stdout
 
-
-def test_expectations_in_natural_language_are_reported(project: Path) -> None:
-    """No model judges them, and an evaluation of nothing else is skipped."""
-    (project / "evals" / "turn_evals" / "turns.yaml").unlink()
     (project / "evals" / "goldens" / "orders.yaml").write_text(
         "conversations:\n"
         "  - conversation: polite\n"

@@ -129,7 +129,7 @@ def test_calls_that_are_the_same_have_their_outputs_in_order(app: Path) -> None:
 
 
 def test_a_chat_saves_itself_and_never_replaces_a_file(app: Path) -> None:
-    """What cannot be saved is reported, and the conversation goes on."""
+    """What cannot be saved is reported, and the conversation goes on. Its page ends with the command."""
     file = app.parent / "golden.yaml"
 
     result = ces("chat", app, says=f"/golden {file}\nHi\n/golden {file}\n/golden {file}\nBye\n")
@@ -138,6 +138,14 @@ def test_a_chat_saves_itself_and_never_replaces_a_file(app: Path) -> None:
     assert "nothing was said in this session" in result.stderr
     assert f"{file} cannot be written: File exists; name a new file" in result.stderr
     assert len(yaml.safe_load(file.read_text())["conversations"][0]["turns"]) == 1
+
+    result = ces("chat", app, *KEY, "--local", str(app.parent / "store"), "--inspect", "0", says="Hi\n")
+
+    assert result.exit_code == 0
+    assert "/session?app=shop&user=ada&session=s1&follow=1\n" in result.stderr
+    address = next(line for line in result.stderr.splitlines() if line.startswith("http://127.0.0.1:"))
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(address, timeout=60)
 
 
 def test_a_turn_that_failed_or_that_a_golden_would_not_check_makes_none(app: Path) -> None:
@@ -152,17 +160,6 @@ def test_a_turn_that_failed_or_that_a_golden_would_not_check_makes_none(app: Pat
     assert "turn 1: an agent says '# silent'" in unchecked.stderr
     assert "turn 1 failed with CALLBACK_FAILED, so it makes no golden" in failed.stderr
     assert not golden.exists()
-
-
-def test_a_chat_names_the_page_of_its_session(app: Path) -> None:
-    """The page ends with the command."""
-    result = ces("chat", app, *KEY, "--local", str(app.parent / "store"), "--inspect", "0", says="Hi\n")
-
-    assert result.exit_code == 0
-    assert "/session?app=shop&user=ada&session=s1&follow=1\n" in result.stderr
-    address = next(line for line in result.stderr.splitlines() if line.startswith("http://127.0.0.1:"))
-    with pytest.raises(httpx.ConnectError):
-        httpx.get(address, timeout=60)
 
 
 async def test_the_inspector_shows_the_log_of_code_when_it_is_asked_to() -> None:

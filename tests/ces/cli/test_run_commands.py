@@ -79,7 +79,10 @@ def test_a_tool_shows_what_it_prints_answers_changes_and_asks(folder: Path) -> N
 
 
 def test_a_failure_shows_the_codes_own_lines_and_keeps_nothing(folder: Path) -> None:
-    """With the name of the file as it was given; it ends with 1."""
+    """With the name of the file as it was given.
+
+    It ends with 1. JSON has the whole run, and a mock answers.
+    """
     result = half(folder, number=0)
 
     assert 1 == result.exit_code
@@ -90,9 +93,6 @@ def test_a_failure_shows_the_codes_own_lines_and_keeps_nothing(folder: Path) -> 
     assert result.stderr.endswith("ZeroDivisionError: division by zero\n")
     assert "gcp_adk_store" not in result.stderr
 
-
-def test_json_has_the_whole_run(folder: Path) -> None:
-    """A mock answers in place of the tool."""
     mocks = {"mockedToolCalls": [{"toolId": "note", "mockResponse": {"result": "mocked"}}]}
     (folder / "mocks.json").write_text(json.dumps(mocks))
     answer = json.loads(half(folder, *HERE, "--mocks", f"@{folder}/mocks.json", "--json").stdout)

@@ -290,7 +290,7 @@ def test_every_test_ends_as_it_should(ended: Result, outcomes: dict[str, dict[st
 
 
 def test_a_failed_expectation_says_where_and_what(app: Path, outcomes: dict[str, dict[str, Any]]) -> None:
-    """With what the tool printed."""
+    """With what was printed, and the lines of the test, or those of the callback in the sandbox."""
     path = f"{app}/evals/tool_tests/half.yaml"
 
     assert [f"response $.result.half equals 3: it is 2.5 ({path}:14)"] == outcomes["wrong"]["says"]
@@ -304,9 +304,6 @@ def test_a_failed_expectation_says_where_and_what(app: Path, outcomes: dict[str,
     assert ["unknown tool double; known: half, slow, web_search"] == outcomes["nobody"]["says"]
     assert ["the app declares no variable other with a default"] == outcomes["undeclared"]["says"]
 
-
-def test_a_failed_test_of_a_callback_says_where(app: Path, outcomes: dict[str, dict[str, Any]]) -> None:
-    """With the lines of the test, or those of the callback in the sandbox, and what was printed."""
     wrong, raised = outcomes["test_wrong"], outcomes["test_that_raises"]
 
     assert ("root/first", "looking\n") == (wrong["subject"], wrong["stdout"])
@@ -370,6 +367,7 @@ def test_the_table_has_each_failure_below_it(app: Path) -> None:
     assert "7 passed, 3 failed, 3 error" in result.stdout
 
 
+@pytest.mark.sample(2)
 @pytest.mark.usefixtures("ces_environment")
 @pytest.mark.parametrize(
     ("files", "says"),

@@ -170,12 +170,20 @@ def test_the_evaluations_of_the_page_are_read(tmp_path: Path) -> None:
 
 
 def test_what_only_the_platform_can_run_is_none_or_says_what_it_needs(tmp_path: Path) -> None:
-    """A scenario needs a model that plays the user, a history is there."""
+    """A scenario needs a model that plays the user, a history is there.
+
+    Events are encoded as the platform's.
+    """
     scenario = {"displayName": "x", "scenario": {"task": "buy"}}
     text = "tests:\n- {name: a, user: b, agent: c, historical_contexts: {session_id: s}}\n"
 
     assert read(tmp_path, json.dumps(scenario), "e.json") == []
     assert read(tmp_path, text)[0].needs == "its historical_contexts are on the platform"
+
+    starts = ((None, None), (None, "welcome"), ("<event>welcome</event>", None))
+
+    assert {said_of(*each) for each in starts} == {"<event>session start</event>"}
+    assert [said_of(None, "no-input"), said_of("Hi", None)] == ["<event>no-input</event>", "Hi"]
 
 
 ONE = "conversations:\n- {name: a, user: b, "
@@ -212,11 +220,3 @@ def test_a_malformed_evaluation_has_its_line(tmp_path: Path, text: str, line: in
         read(tmp_path, text)
 
     assert (caught.value.line, says in caught.value.says) == (line, True), caught.value
-
-
-def test_an_event_is_said_as_the_platform_encodes_it() -> None:
-    """The welcome of the tooling is the start of a session."""
-    starts = ((None, None), (None, "welcome"), ("<event>welcome</event>", None))
-
-    assert {said_of(*each) for each in starts} == {"<event>session start</event>"}
-    assert [said_of(None, "no-input"), said_of("Hi", None)] == ["<event>no-input</event>", "Hi"]

@@ -120,7 +120,10 @@ def outcome(*says: str, stdout: str = "", name: str = "a") -> Outcome:
 
 
 def test_a_flood_is_left_out_of_reports_and_nothing_else_is() -> None:
-    """Of a long text its end stays; whatever comes before or after it stays whole."""
+    """The end of a long text stays, and what is before or after it.
+
+    Many texts of one test are a flood too.
+    """
     short = outcome("it is 3", stdout="printed")
     flood = outcome("x" * 1_000_000 + "end", stdout="y" * 28_000_000, name="n" * 1_000_000)
 
@@ -132,9 +135,6 @@ def test_a_flood_is_left_out_of_reports_and_nothing_else_is() -> None:
     sizes = [len(each.name) + len(each.stdout) + sum(map(len, each.says)) for each in many]
     assert sum(sizes) < 1_200_000
 
-
-def test_many_texts_of_one_test_are_bounded() -> None:
-    """A note for each of them would be a flood too."""
     (found,) = bounded([outcome(*["x"] * 1_000_000)])
 
     assert found.says == (*["x"] * 20, "[999,980 more are left out]")

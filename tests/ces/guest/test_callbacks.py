@@ -62,7 +62,7 @@ def test_a_change_that_cannot_travel_is_an_error(kind: str, statement: str, kind
 
 
 def test_callbacks_share_variables_and_nothing_else() -> None:
-    """Each is a module of its own; variables go from one to the next."""
+    """Variables go from one to the next. Tool callbacks know the call; the others are about no tool."""
     answer = of_callbacks(
         "before_agent",
         "count = 1\n" + callback("before_agent", "callback_context.state['n'] += count"),
@@ -74,9 +74,6 @@ def test_callbacks_share_variables_and_nothing_else() -> None:
 
     assert answer["state_delta"] == {"changed": {"n": 11}, "removed": []}
 
-
-def test_the_global_context_is_the_callbacks_own() -> None:
-    """Tool callbacks know the call; the others are about no tool."""
     known = "getattr(context, 'function_call_id', '-')"
     same = f"print(context is callback_context, type(context).__name__, {known})"
     answer = {

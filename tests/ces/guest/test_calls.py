@@ -227,6 +227,10 @@ def test_names_of_typing_are_there_with_a_warning() -> None:
         "name 'Optional' is not defined",
     )
 
+    for name in seed.TYPING_NAMES:
+        assert result_of(f"import typing\nreturn {name} is typing.{name}") is True
+        assert result_of(f"return {name!r} in globals()", settings={"strict_typing": True}) is False
+
 
 @pytest.mark.parametrize(
     ("before", "missing"),
@@ -246,13 +250,6 @@ def test_what_the_code_binds_itself_is_its_own(before: str, missing: list[str]) 
     assert answer["warnings"] == [
         f"tool.py:{each} is not imported from typing: the platform may refuse it" for each in missing
     ]
-
-
-def test_a_name_of_typing_is_the_one_of_typing() -> None:
-    """And goes unless it is asked for."""
-    for name in seed.TYPING_NAMES:
-        assert result_of(f"import typing\nreturn {name} is typing.{name}") is True
-        assert result_of(f"return {name!r} in globals()", settings={"strict_typing": True}) is False
 
 
 ECHO = {"result": {"n": 1}}

@@ -73,7 +73,10 @@ def test_the_user_is_no_agent() -> None:
 
 
 def test_state_and_variables_are_the_same_plain_dict() -> None:
-    """Either can be replaced; every function works on what is there then."""
+    """Either can be replaced, and is what every function works on.
+
+    Changed actions are the host's to judge.
+    """
     found = result_of(
         """
         same = context.state is context.variables and type(context.state) is dict
@@ -87,6 +90,18 @@ def test_state_and_variables_are_the_same_plain_dict() -> None:
     )
 
     assert found == [True, {"b": 2, "c": 3, "d": 4}, 2, None, 0, 1]
+
+    changed = of_tool("def tool():\n    context.actions.transfer_to_agent = 'billing'")
+    unchanged = of_tool("def tool(): pass", context={"actions": {"escalate": True}})
+
+    assert changed["actions"] == {
+        "stateDelta": {},
+        "artifactDelta": {},
+        "requestedAuthConfigs": {},
+        **dict.fromkeys(["skipSummarization", "escalate", "endInvocation"], False),
+        "transferToAgent": "billing",
+    }
+    assert unchanged["actions"] is None
 
 
 def test_the_delta_is_what_changed() -> None:
@@ -118,21 +133,6 @@ def test_the_delta_is_what_changed() -> None:
         "removed": ["gone"],
     }
     assert any("'nested' was changed inside" in text for text in answer["warnings"])
-
-
-def test_changed_actions_are_reported() -> None:
-    """What follows of them is the host's to decide."""
-    changed = of_tool("def tool():\n    context.actions.transfer_to_agent = 'billing'")
-    unchanged = of_tool("def tool(): pass", context={"actions": {"escalate": True}})
-
-    assert changed["actions"] == {
-        "stateDelta": {},
-        "artifactDelta": {},
-        "requestedAuthConfigs": {},
-        **dict.fromkeys(["skipSummarization", "escalate", "endInvocation"], False),
-        "transferToAgent": "billing",
-    }
-    assert unchanged["actions"] is None
 
 
 def test_a_variable_over_the_platforms_limit_is_an_error() -> None:

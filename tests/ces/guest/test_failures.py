@@ -229,8 +229,11 @@ def test_what_led_to_an_error_is_cut_at_length() -> None:
     assert max(len(long["traceback"]), len(many["traceback"])) < 33_000
 
 
-def test_what_is_printed_is_kept_up_to_a_limit() -> None:
-    """To either stream, by whatever prints; a failure keeps it too."""
+def test_what_is_printed_is_kept_up_to_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    """To either stream.
+
+    A failure keeps it too. Without capture it is the process', so that a debugger works.
+    """
     source = """
         import pprint, sys
         print("module")
@@ -246,6 +249,10 @@ def test_what_is_printed_is_kept_up_to_a_limit() -> None:
     assert (
         of_tool(source, settings={"max_stdout_chars": 10})["stdout"] == "module\n{'a\n[output was cut here]\n"
     )
+
+    answer = of_tool("def tool():\n    print('seen')", settings={"capture": False})
+
+    assert (answer["stdout"], capsys.readouterr().out) == ("", "seen\n")
 
 
 PUTS_BACK = """
@@ -267,13 +274,6 @@ def test_a_run_puts_everything_back() -> None:
     In a process of its own: a run that another test has left goes on, and holds the modules.
     """
     subprocess.run([sys.executable, "-c", PUTS_BACK], cwd=ROOT, check=True, timeout=120)
-
-
-def test_without_capture_the_streams_are_the_processes(capsys: pytest.CaptureFixture[str]) -> None:
-    """So that a debugger works."""
-    answer = of_tool("def tool():\n    print('seen')", settings={"capture": False})
-
-    assert (answer["stdout"], capsys.readouterr().out) == ("", "seen\n")
 
 
 @pytest.mark.parametrize(

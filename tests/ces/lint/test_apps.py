@@ -127,7 +127,7 @@ A = "agents/root/before_model_callbacks/a/python_code.py"
 
 
 def test_a_tool_that_nobody_has_is_found(app: Path) -> None:
-    """In tools and in callbacks, in its line."""
+    """In its line. A helper of two tools is found in the second of them; callbacks may share names."""
     write_files(app, {FIRST: TOOL.format(name="first") + "    x = async_tools.firts({})\n"})
     write_files(app, {A: CALLBACK.replace("tools.first", "tools.end_session")})
 
@@ -136,9 +136,6 @@ def test_a_tool_that_nobody_has_is_found(app: Path) -> None:
     assert "Bank_findAccount, first, second, web_search" in of_tool.fix
     assert "Part.from_end_session" in of_callback.fix
 
-
-def test_a_helper_that_two_tools_have_is_found_once(app: Path) -> None:
-    """In the second of them; callbacks may share names."""
     helper = "\n\ndef _clean(text: str) -> str:\n    return text\n"
     for name in ("first", "second"):
         write_files(app, {f"tools/{name}/python_function/python_code.py": TOOL.format(name=name) + helper})

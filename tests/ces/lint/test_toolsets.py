@@ -193,17 +193,11 @@ def test_a_toolset_authenticates_itself_as_it_declares(
     assert "secret" not in repr((found, read_app(tmp_path, **options)))
 
 
-def test_no_argument_has_the_name_of_a_key_in_the_query(tmp_path: Path) -> None:
-    """A server could read the caller's as the key."""
-    authentication = {"apiKeyConfig": {"keyName": "page", "requestLocation": "QUERY_STRING"}}
-    folder = write(tmp_path, authentication=authentication)
-    found = operation(folder, servers={"Bank": "https://bank.test"}, credentials={"Bank": "secret"})
-
-    assert found.request({"note": "hi", "page": "mine"}, SESSION).params == [("page", "secret")]
-
-
 def test_a_credential_that_is_missing_is_an_error_of_the_call(tmp_path: Path) -> None:
-    """Which names the option; a bearer token is a variable of the session."""
+    """Which names the option.
+
+    A bearer token is a variable. No argument has the name of a key in the query.
+    """
     bearer = {"bearerTokenConfig": {"token": "$context.variables.token"}}
     without = SessionValues(context=SESSION.context)
     for authentication, session, says in (
@@ -218,6 +212,12 @@ def test_a_credential_that_is_missing_is_an_error_of_the_call(tmp_path: Path) ->
             found.request({"note": "hi"}, session)
 
     assert found.request({"note": "hi"}, SESSION).headers["Authorization"] == "Bearer t"
+
+    authentication = {"apiKeyConfig": {"keyName": "page", "requestLocation": "QUERY_STRING"}}
+    folder = write(tmp_path, authentication=authentication)
+    found = operation(folder, servers={"Bank": "https://bank.test"}, credentials={"Bank": "secret"})
+
+    assert found.request({"note": "hi", "page": "mine"}, SESSION).params == [("page", "secret")]
 
 
 def test_tools_without_code_are_named_mocks_that_fail_loudly(tmp_path: Path) -> None:

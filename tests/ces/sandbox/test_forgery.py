@@ -70,22 +70,13 @@ async def test_a_forged_frame_ends_the_run(sandbox: BubblewrapSandbox, frame: st
     assert 2 == await run_in(sandbox, "result = 1 + 1")
 
 
-async def test_two_calls_of_one_number_end_the_run(sandbox: BubblewrapSandbox) -> None:
-    """The answer of one could be taken for that of the other."""
-    once = "json.dumps({'kind': 'call', 'id': 7, 'call': {}})"
-
-    async def never(_call: dict[str, Any]) -> dict[str, Any]:
-        return await asyncio.Future[dict[str, Any]]()
-
-    code = forged(once).replace("os.read(3, 1)", forged(once))
-    with pytest.raises(SandboxProtocolError, match="twice"):
-        await sandbox.run({"code": code}, never)
-
-
 async def test_of_two_results_the_first_counts_and_what_follows_is_not_read(
     sandbox: BubblewrapSandbox,
 ) -> None:
-    """Whatever native code sends after it, also a call of the host; of names given twice, the last."""
+    """Whatever native code sends after it, also a call.
+
+    Of names given twice, the last. Two calls of one number end it.
+    """
     result = '\'{"kind": "result", "result": {"x": 1, "x": 2}}\''
     call = "json.dumps({'kind': 'call', 'id': 1, 'call': {}})"
     again = "json.dumps({'kind': 'result', 'result': {'x': 3}})"
@@ -97,6 +88,15 @@ os.read(3, 1)
 """
 
     assert {"x": 2} == await sandbox.run({"code": code}, no_host)
+
+    once = "json.dumps({'kind': 'call', 'id': 7, 'call': {}})"
+
+    async def never(_call: dict[str, Any]) -> dict[str, Any]:
+        return await asyncio.Future[dict[str, Any]]()
+
+    code = forged(once).replace("os.read(3, 1)", forged(once))
+    with pytest.raises(SandboxProtocolError, match="twice"):
+        await sandbox.run({"code": code}, never)
 
 
 async def test_answers_that_nobody_reads_hold_the_host_no_longer_than_it(

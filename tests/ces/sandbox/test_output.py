@@ -75,7 +75,7 @@ ASKS = {**request(f"{PRINTS}    tools.other({{}})"), "tools": ["other"]}
 
 
 async def test_what_a_tool_printed_is_shown_when_the_host_kills_it(guest: BubblewrapSandbox) -> None:
-    """As the kernel does where memory runs out; and when all of the sandbox is ended."""
+    """Where memory runs out, when all of the sandbox is ended, and when its host fails with any error."""
 
     async def kill_the_run(_call: dict[str, Any]) -> dict[str, Any]:
         for number in processes_of_runs():
@@ -93,9 +93,6 @@ async def test_what_a_tool_printed_is_shown_when_the_host_kills_it(guest: Bubble
 
     assert [PRINTED] * 2 == [killed.value.output, closed.value.output]
 
-
-async def test_what_a_tool_printed_is_reported_when_its_host_fails(guest: BubblewrapSandbox) -> None:
-    """With an error of the sandbox, which has none of its own yet, and with any other."""
     outputs: list[str] = []
 
     async def refuses(_call: dict[str, Any]) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def test_a_key_stays_until_the_object_is_replaced(bucket: storage.Bucket, source
 
 
 def test_a_copy_names_a_key_of_its_own(bucket: storage.Bucket, source: storage.Blob, call: Call) -> None:
-    """Without one it has its bucket's default, which is none here; what is no key makes nothing."""
+    """Or has its bucket's default, none here; so has a composition. What is no key makes nothing."""
     other = KEY.replace("ring", "other")
     path = f"/storage/v1/b/{bucket.name}/o/{source.name}/copyTo/b/{bucket.name}/o"
     copied = bucket.copy_blob(source, bucket, "copied")
@@ -90,9 +90,6 @@ def test_a_copy_names_a_key_of_its_own(bucket: storage.Bucket, source: storage.B
     assert 400 == call("POST", f"{path}/new?destinationKmsKeyName=key").status
     assert not bucket.blob("new").exists()
 
-
-def test_composing_names_a_key(bucket: storage.Bucket, source: storage.Blob, call: Call) -> None:
-    """The result has the key that was asked for, never a source's."""
     path = f"/storage/v1/b/{bucket.name}/o/joined/compose"
     body = b'{"sourceObjects": [{"name": "%s"}]}' % source.name.encode()
     keys = [call("POST", path + query, body).json().get("kmsKeyName") for query in ("", f"?kmsKeyName={KEY}")]

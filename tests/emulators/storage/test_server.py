@@ -55,7 +55,7 @@ def test_a_bucket_lives_from_create_to_delete(client: storage.Client, call: Call
 
 
 def test_labels_merge_and_bucket_conditions_hold(bucket: storage.Bucket) -> None:
-    """A patch merges labels, counts a metageneration and honours its condition."""
+    """A patch merges labels and honours its condition. A policy is read back; every permission is granted."""
     bucket.labels = {"keep": "1", "remove": "1"}
     bucket.patch()
     labels = bucket.labels
@@ -67,6 +67,13 @@ def test_labels_merge_and_bucket_conditions_hold(bucket: storage.Bucket) -> None
     bucket.reload()
 
     assert ({"keep": "1"}, 3) == (bucket.labels, bucket.metageneration)
+
+    policy = bucket.get_iam_policy()
+    policy.bindings = [{"role": "roles/storage.objectUser", "members": {"user:a@example.com"}}]
+    bucket.set_iam_policy(policy)
+
+    assert policy.bindings == bucket.get_iam_policy().bindings
+    assert ["storage.objects.get"] == bucket.test_iam_permissions(["storage.objects.get"])
 
 
 @pytest.mark.parametrize(
@@ -85,16 +92,6 @@ def test_what_is_no_bucket_is_refused(
 ) -> None:
     """Names outside of the rules, what is no JSON object, and what is not emulated."""
     assert status == call(method, "/storage/v1/b" + target.format(bucket=bucket.name), body).status
-
-
-def test_an_iam_policy_is_stored(bucket: storage.Bucket) -> None:
-    """A policy can be set and read back; every permission is granted."""
-    policy = bucket.get_iam_policy()
-    policy.bindings = [{"role": "roles/storage.objectUser", "members": {"user:a@example.com"}}]
-    bucket.set_iam_policy(policy)
-
-    assert policy.bindings == bucket.get_iam_policy().bindings
-    assert ["storage.objects.get"] == bucket.test_iam_permissions(["storage.objects.get"])
 
 
 def test_a_batch_answers_each_call(client: storage.Client, bucket: storage.Bucket) -> None:
@@ -145,7 +142,7 @@ def test_a_stalled_client_blocks_nobody(emulator: StorageEmulator, bucket: stora
 
 
 def test_a_connection_serves_many_requests(emulator: StorageEmulator) -> None:
-    """Keep-alive outlives successes, errors and HEAD."""
+    """Keep-alive outlives successes, errors and HEAD; after the server's end nobody is served over it."""
     host = urlsplit(emulator.url)
     connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=60)
     connection.connect()
@@ -161,9 +158,6 @@ def test_a_connection_serves_many_requests(emulator: StorageEmulator) -> None:
 
     assert ([200, 404, 200, 200], True) == (statuses, kept)
 
-
-def test_the_end_closes_every_connection() -> None:
-    """After the server's end nobody is served over a connection that stayed open."""
     with running_emulator() as server:
         host = urlsplit(server.url)
         connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=60)
