@@ -258,10 +258,7 @@ def test_a_busy_port_is_named(tmp_path: Path, bare: Environ, running: Running) -
 
 
 def test_one_that_exits_while_starting_is_reported(tmp_path: Path, bare: Environ, running: Running) -> None:
-    """The message has the status and the last twelve lines of the log, and no process stays.
-
-    An answer that is not HTTP counts as none, and is not itself an error.
-    """
+    """With its status and the log's last twelve lines. An answer that is not HTTP counts as none."""
     _java(tmp_path, then="for n in 0 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $n; done; exit 3")
     with pytest.raises(EmulatorError) as caught:
         emulators.firestore_emulator(environ=bare, logs=tmp_path / "logs")
@@ -295,10 +292,7 @@ def test_it_answers_from_the_call_on_until_stop(
     running: Running,
     tmp_path: Path,
 ) -> None:
-    """The real emulator answers its API when the call returns, and is gone when stop() does.
-
-    A log without a folder of its user goes with it: nobody clears temporary files after a thousand runs.
-    """
+    """Then the real emulator is gone, and with it a log for which its user has no folder."""
     port = _free_port()
     emulator = call(port=port, environ=environ, logs=tmp_path)
     try:
@@ -332,10 +326,7 @@ def test_it_ends_when_its_user_is_killed(name: str, start: Start, running: Runni
 
 
 def test_ctrl_c_leaves_the_stopping_to_its_user(start: Start, running: Running) -> None:
-    """Who can still reach it to clean up.
-
-    A process forked from the user shares its pipes, and still it stops.
-    """
+    """Who can still reach it to clean up. It stops, too, though a forked process shares its pipes."""
     user = start([sys.executable, "-c", INTERRUPTED])
     _line(user)
     group = [pid for pid in running() if os.getpgid(pid) == user.pid]
@@ -373,10 +364,7 @@ def test_the_command_runs_both_until_it_is_asked_to_end(
 
 
 def test_the_command_makes_a_bucket_for_a_store_of_ones_own(start: Start, environ: Environ) -> None:
-    """What runs already is used as it is; Ctrl-C ends the command with status 0.
-
-    It prints each variable that the commands in the documents have, in a form that a shell takes.
-    """
+    """It prints all variables for a shell, and uses what runs already; Ctrl-C ends it with 0."""
     process = start([*COMMAND, "--bucket", "my-bucket"], env={**environ, FIRESTORE_VARIABLE: "[::1]:8080"})
     exported = _taken_by_a_shell("".join(_line(process) for _ in range(7)))
     status = _status(exported[STORAGE_VARIABLE], f"{BUCKETS}/my-bucket")

@@ -134,10 +134,7 @@ TALKS = '''def greet(name: str) -> str:
 
 
 def test_what_code_prints_and_warns_of_is_shown_on_demand(app: Path) -> None:
-    """A host that is not allowed is reported with the option that allows it, without being asked for.
-
-    A log that is shown as it happens has a print although the turn then fails, with all of a traceback.
-    """
+    """A host that is not allowed is reported unasked. A log as it happens has prints and tracebacks."""
     code = app / "tools" / "greet" / "python_function" / "python_code.py"
     code.write_text(TALKS)
     refused = (

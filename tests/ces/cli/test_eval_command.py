@@ -195,10 +195,7 @@ def test_a_turn_that_fails_and_a_session_that_has_ended_fail_an_evaluation(proje
 
 
 def test_a_model_may_reply_as_a_golden_expects(project: Path) -> None:
-    """So what callbacks make of it decides.
-
-    No model judges expectations in natural language: they are skipped.
-    """
+    """So what callbacks make of it decides. What only a model can judge is skipped, and reported."""
     (project / "evals" / "turn_evals" / "turns.yaml").unlink()
     golden = project / "evals" / "goldens" / "orders.yaml"
     golden.write_text(

@@ -79,10 +79,7 @@ def test_a_tool_shows_what_it_prints_answers_changes_and_asks(folder: Path) -> N
 
 
 def test_a_failure_shows_the_codes_own_lines_and_keeps_nothing(folder: Path) -> None:
-    """With the name of the file as it was given.
-
-    It ends with 1. JSON has the whole run, and a mock answers.
-    """
+    """With the file's name as it was given; it ends with 1. JSON has all, also what a mock answers."""
     result = half(folder, number=0)
 
     assert 1 == result.exit_code

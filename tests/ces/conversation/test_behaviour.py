@@ -101,10 +101,7 @@ async def test_a_fake_answers_in_sessions_with_fakes_if_its_tool_enables_it(
 
 
 async def test_a_fake_answers_for_tools_that_only_the_platform_has(converse: Converse) -> None:
-    """A toolset's fake answers for each of its tools.
-
-    A missing one is a problem: the tool would answer instead.
-    """
+    """Of a toolset, for each of its tools. A missing one is a problem: the tool would answer."""
     converse.app({"root": {"toolsets": [{"toolset": "Crm", "toolIds": ["find"]}]}})
     app = with_fake(
         converse.folder,
@@ -197,10 +194,7 @@ async def test_a_failure_of_a_run_that_only_its_sandbox_knows_is_the_response_of
 
 
 async def test_a_fallback_message_is_said_so_often_and_then_the_session_ends(converse: Converse) -> None:
-    """The error is reported beside it.
-
-    It is raised without a message, also with a strategy that needs one.
-    """
+    """The error is reported beside it. Without a message of the app it is raised."""
     converse.app({"root": {}})
     app = with_config(
         converse.folder,

@@ -73,10 +73,7 @@ async def test_what_tools_did_is_stored_before_a_model_fails_or_its_turn_is_canc
 
 
 async def test_what_a_tool_did_is_stored_if_a_later_call_ends_the_turn(converse: Converse) -> None:
-    """The next request has the call that was made alone.
-
-    An answer that failing code may replace is not said.
-    """
+    """The next request has the first call alone. What failing code may replace is not said."""
     calls = {"calls": [{"name": "pay", "args": {}}, {"name": "look_up", "args": {}}]}
     agent = {"tools": ["pay", "look_up"], "callbacks": {"before_tool": ["assert tool.name == 'pay'"]}}
     model = ScriptedModel([calls, "Paid."])

@@ -54,10 +54,7 @@ async def test_each_run_reports_what_it_printed_warned_of_and_failed_with(conver
 
 
 async def test_events_keep_as_much_of_the_logs_of_a_turn_as_the_setting_says(converse: Converse) -> None:
-    """The traceback is cut last.
-
-    An asynchronous tool's is with its response, reported once, and marked as late.
-    """
+    """The traceback is cut last. An asynchronous tool's is with its response, and marked as late."""
     app = converse.app({"root": {"tools": ["talk"]}}, tools={"talk": TALK})
     settings = RuntimeSettings(stored_log_characters=2_000)
     conversation = converse(app, [calling("talk", times=5_000), "Done."], settings=settings)

@@ -126,10 +126,7 @@ async def test_content_calls_and_partial_responses_of_callbacks_come_before_the_
 
 
 async def test_callbacks_replace_answers_calls_and_responses(converse: Converse) -> None:
-    """An answer is replaced in what is stored, and read before that.
-
-    A tool that is overridden does not run.
-    """
+    """An answer is read before it is replaced in what is stored; an overridden tool does not run."""
     callbacks = {
         "after_agent": [
             "said = callback_context.get_last_agent_output()[0].text",
@@ -318,10 +315,7 @@ async def test_a_turn_that_does_not_end_is_ended(converse: Converse) -> None:
 
 
 async def test_adks_runner_runs_an_exported_app(converse: Converse) -> None:
-    """In a session of another's making, which gets the variables.
-
-    A missing one, or another app's, is refused.
-    """
+    """In a session of another's making. One that is missing, or of another app, is refused."""
     app = converse.app({"root": {"instruction": "Greet {name}."}}, variables={"name": "Ada"})
     with pytest.warns(UnsafeSandboxWarning):
         agent = AppAgent(app, model=ScriptedModel(["Hello"]), sandbox="inprocess")

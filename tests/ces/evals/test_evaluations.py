@@ -170,10 +170,7 @@ def test_the_evaluations_of_the_page_are_read(tmp_path: Path) -> None:
 
 
 def test_what_only_the_platform_can_run_is_none_or_says_what_it_needs(tmp_path: Path) -> None:
-    """A scenario needs a model that plays the user, a history is there.
-
-    Events are encoded as the platform's.
-    """
+    """A model that plays the user, or a history. Events are encoded as the platform's."""
     scenario = {"displayName": "x", "scenario": {"task": "buy"}}
     text = "tests:\n- {name: a, user: b, agent: c, historical_contexts: {session_id: s}}\n"
 

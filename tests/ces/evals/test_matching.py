@@ -120,10 +120,7 @@ def outcome(*says: str, stdout: str = "", name: str = "a") -> Outcome:
 
 
 def test_a_flood_is_left_out_of_reports_and_nothing_else_is() -> None:
-    """The end of a long text stays, and what is before or after it.
-
-    Many texts of one test are a flood too.
-    """
+    """The end of a long text stays, and what is around it. Many texts of one test are a flood."""
     short = outcome("it is 3", stdout="printed")
     flood = outcome("x" * 1_000_000 + "end", stdout="y" * 28_000_000, name="n" * 1_000_000)
 

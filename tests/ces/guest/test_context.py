@@ -73,10 +73,7 @@ def test_the_user_is_no_agent() -> None:
 
 
 def test_state_and_variables_are_the_same_plain_dict() -> None:
-    """Either can be replaced, and is what every function works on.
-
-    Changed actions are the host's to judge.
-    """
+    """Either can be replaced; all functions work on it. Changed actions are reported."""
     found = result_of(
         """
         same = context.state is context.variables and type(context.state) is dict

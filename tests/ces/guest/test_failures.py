@@ -230,10 +230,7 @@ def test_what_led_to_an_error_is_cut_at_length() -> None:
 
 
 def test_what_is_printed_is_kept_up_to_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
-    """To either stream.
-
-    A failure keeps it too. Without capture it is the process', so that a debugger works.
-    """
+    """To either stream, with a failure too. Without capture the streams are the process'."""
     source = """
         import pprint, sys
         print("module")

@@ -180,10 +180,7 @@ def test_what_is_not_known_is_no_difference(copied: Callable[[Part], Part]) -> N
 
 
 def test_what_code_makes_up_does_not_travel() -> None:
-    """A name that no class has is ignored for good: ADK's own classes would refuse it.
-
-    Nor can a model hold what JSON cannot; the error says where it is.
-    """
+    """ADK's own classes would refuse a name that no class has. What JSON cannot hold is an error."""
     made = LlmResponse.model_validate({"content": {"parts": [{"text": "a", "txet": "b"}], "rol": "model"}})
     response = LlmResponse.from_parts([Part(function_call=FunctionCall(name="f", args={"when": {1, 2}}))])
 

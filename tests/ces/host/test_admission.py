@@ -54,10 +54,7 @@ def test_there_are_as_many_sandboxes_as_the_machine_bears(
 
 
 def test_a_borrowed_sandbox_bounds_them_too() -> None:
-    """Its places are not more than it says, and calls not deeper than there are places.
-
-    A process counts the processors that it may use, not the machine's, and no more memory than there is.
-    """
+    """Calls are not deeper than it has places. A process counts the processors that it may use."""
     machine = Machine(cpus=8, memory_bytes=64 * GIB)
     room = Room.of(RuntimeSettings(), BubblewrapSandbox(runs_at_once=3), machine)
     allowed = os.sched_getaffinity(0)

@@ -38,10 +38,7 @@ async def called(make: Make, kind: str, *bodies: str, **more: Any) -> CallbackRu
 
 @pytest.mark.parametrize("kind", list(SUBJECTS))
 async def test_a_callback_that_returns_none_overrides_nothing(kind: str, make: Make) -> None:
-    """What it was given comes back as it was.
-
-    Nor does one that fails, nor those before it; its file is named.
-    """
+    """What it was given comes back. One that fails changes nothing, nor those before it."""
     run = await called(make, kind, "return None")
 
     assert (run.kind, run.override, run.overridden_by, run.changed) == (kind, None, None, frozenset())

@@ -134,10 +134,7 @@ async def test_a_redirect_is_followed(status: int, method: str, then: str, web: 
 
 
 async def test_secrets_stay_with_their_origin(web: Web) -> None:
-    """Another name of the same server is another origin.
-
-    Requests of tools stay in theirs: their headers are not the code's to send elsewhere.
-    """
+    """Another name of the same server is another one. Requests of tools stay in theirs."""
     headers = {"Authorization": "mine", "Cookie": "a=b", "X-Other": "stays"}
     elsewhere = f"{web.url}/redirect?to=http://localhost:{web.port}/there"
 

@@ -58,10 +58,7 @@ async def test_the_response_comes_as_the_users_once_it_is_there(make: Make) -> N
 
 
 async def test_a_tool_can_be_run_asynchronously_without_being_registered(make: Make) -> None:
-    """An error is its response, and changes nothing.
-
-    One that code calls is awaited: no model gets it later.
-    """
+    """An error is its response, and changes nothing. One that code calls is awaited."""
     code = tool('set_variable("a", 1)\nraise ValueError("no")')
 
     run = await make().run_tool(code, "tool", {}, KEY, execution="ASYNCHRONOUS")
@@ -270,10 +267,7 @@ async def test_they_have_the_time_of_a_run(make: Make) -> None:
 
 
 async def test_one_that_ends_the_run_ends_it_though_nobody_awaits_it(make: Make) -> None:
-    """A test with a call that no mock fits must not pass.
-
-    Others are finished before the run is, with a warning.
-    """
+    """A call that no mock fits must not pass. Others are finished before the run is, with a warning."""
     run = await ran(
         make(tools=[DOUBLE]),
         'set_variable("a", 1); async_tools.double({"n": 9}); return 1',

@@ -78,10 +78,7 @@ def bank(web: Web, **options: Any) -> OpenApiTool:
 
 
 def test_operations_have_names_and_descriptions(web: Web) -> None:
-    """Of the tool and the operation; without an operationId, of the method and the path.
-
-    The title of a document names its tool, and its server has the defaults of its variables.
-    """
+    """Of the tool and the operation, or its method and path. A title names the tool."""
     tool = bank(web)
     servers = [{"url": "https://{zone}.bank.test/v2", "variables": {"zone": {"default": "eu"}}}]
     titled = OpenApiTool.from_spec({**BANK, "servers": servers})
@@ -262,10 +259,7 @@ def test_a_parameter_is_spelt_in_its_style(fields: dict[str, Any], value: Any, s
 
 
 def test_a_part_of_a_path_is_always_needed() -> None:
-    """Whether the document says so or not; it never leads elsewhere.
-
-    One that cannot be spelt is an error of the call, not of the document.
-    """
+    """It never leads elsewhere. One that cannot be spelt is an error of the call."""
     operation = one_operation({"name": "p", "in": "path"})
 
     with pytest.raises(ArgumentsError, match="missing arguments: p"):

@@ -184,10 +184,7 @@ def test_parameters_have_the_values_of_the_session_at_every_depth(
 
 
 def test_no_other_parameter_adds_a_name_that_the_session_gives() -> None:
-    """An object that is spread over the query has names that the caller chooses.
-
-    A parameter keeps its argument if the session gives a field of its name: that is in the body.
-    """
+    """An object over the query has any names. A parameter keeps its argument beside such a field."""
     free = {"name": "filter", "in": "query", "schema": {"type": "object"}}
     found = operation(parameters=({**QUERY, "schema": USER}, free))
     own = operation(WHOSE, parameters=({**QUERY, "required": True, "schema": NOTE},))

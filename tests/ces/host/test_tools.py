@@ -112,10 +112,7 @@ def test_what_is_no_mock_config_is_refused(config: Any) -> None:
 
 
 async def test_a_mock_tool_answers_as_given(make: Make) -> None:
-    """With a value, with what a function makes of the arguments, or with an error.
-
-    That is as of an operation that has no server here: code that checks the status must not go on.
-    """
+    """With a value, what a function makes of the arguments, or an error, as of a missing server."""
 
     async def later(args: Mapping[str, Any]) -> dict[str, Any]:
         return {"later": args}
@@ -225,10 +222,7 @@ async def test_a_mock_config_answers_calls_that_fit(make: Make) -> None:
 
 
 async def test_a_tool_may_have_but_a_mock(make: Make) -> None:
-    """One file can be tried without the others; what no mock fits is no tool then, and ends the run.
-
-    A config may refuse what does not fit, though there is a tool.
-    """
+    """What no mock fits is no tool then, and ends the run; so it does if a config refuses it."""
     mocks = MockConfig.from_json(CONFIG)
     refuses = MockConfig.from_json({**CONFIG, "unmatchedToolCallBehavior": "FAIL"})
 

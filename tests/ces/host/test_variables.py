@@ -72,10 +72,7 @@ async def test_code_neither_sees_nor_sets_other_variables_of_users_and_apps(name
 
 
 async def test_a_variable_of_adks_fleeting_scope_lasts_for_its_run(make: Make) -> None:
-    """Its author gets a warning.
-
-    In a history, numbers that are no JSON are null, as in events of this library.
-    """
+    """Its author gets a warning. In a history, numbers that are no JSON are null."""
     run = await ran(make(), 'set_variable("temp:draft", 1); return get_variable("temp:draft")')
 
     assert (run.result, run.event_id) == (1, None)

@@ -194,10 +194,7 @@ def test_a_toolset_authenticates_itself_as_it_declares(
 
 
 def test_a_credential_that_is_missing_is_an_error_of_the_call(tmp_path: Path) -> None:
-    """Which names the option.
-
-    A bearer token is a variable. No argument has the name of a key in the query.
-    """
+    """Which names the option, or the variable. No argument has the name of a key in the query."""
     bearer = {"bearerTokenConfig": {"token": "$context.variables.token"}}
     without = SessionValues(context=SESSION.context)
     for authentication, session, says in (

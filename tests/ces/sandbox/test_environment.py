@@ -66,10 +66,7 @@ def test_what_is_named_must_be_a_cpython(tmp_path: Path) -> None:
 
 
 def test_an_environment_is_in_the_users_cache_unless_it_is_named(tmp_path: Path) -> None:
-    """By a variable of its own, or by the one for caches.
-
-    A clone whose set-up installed one has it, where the user's cache has none, and none is named.
-    """
+    """By a variable of its own, or by that of caches; or a clone has one, and the cache has none."""
     assert Path("/a") == default_folder({"ADK_STORE_CES_ENVIRONMENT": "/a", "HOME": "/h"})
     assert Path.cwd() / "a" == default_folder({"ADK_STORE_CES_ENVIRONMENT": "a"})
     assert Path("/c/gcp-adk-store/ces") == default_folder({"XDG_CACHE_HOME": "/c", "HOME": "/h"})

@@ -73,10 +73,7 @@ async def test_a_forged_frame_ends_the_run(sandbox: BubblewrapSandbox, frame: st
 async def test_of_two_results_the_first_counts_and_what_follows_is_not_read(
     sandbox: BubblewrapSandbox,
 ) -> None:
-    """Whatever native code sends after it, also a call.
-
-    Of names given twice, the last. Two calls of one number end it.
-    """
+    """Also a call; of names given twice, the last. Two calls of one number end the run."""
     result = '\'{"kind": "result", "result": {"x": 1, "x": 2}}\''
     call = "json.dumps({'kind': 'call', 'id': 1, 'call': {}})"
     again = "json.dumps({'kind': 'result', 'result': {'x': 3}})"

@@ -64,10 +64,7 @@ def descriptors() -> list[int]:
 
 
 async def test_a_cancelled_run_leaves_nothing(sandbox: BubblewrapSandbox) -> None:
-    """When the cancellation is raised, its process is gone already, also if it is cancelled again meanwhile.
-
-    Neither a task stays, nor a descriptor that the event loop still waits for.
-    """
+    """No process, task or descriptor, also if it is cancelled again while it ends."""
     before, runs, tasks = zygotes(), processes_of_runs(), asyncio.all_tasks()
     for again in (False, True, True):
         task = await begun(sandbox)
