@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from google.adk.sessions import InMemorySessionService
+from google.genai import types
 
 from gcp_adk_store.ces import AgentApp, Conversation, ConversationTurn, ScriptedModel
 from gcp_adk_store.ces.sandbox import InProcessSandbox
@@ -44,6 +45,14 @@ class Converse:
 async def first_turn(conversation: Conversation, said: str) -> ConversationTurn:
     """Return what comes of *said* in a new session."""
     return await conversation.send(said, await conversation.begin())
+
+
+def offered(model: ScriptedModel, number: int = 0) -> types.FunctionDeclaration:
+    """Return the only function that a request offers."""
+    (tool,) = model.requests[number].config.tools or []
+    assert isinstance(tool, types.Tool)
+    (function,) = tool.function_declarations or []
+    return function
 
 
 @pytest.fixture

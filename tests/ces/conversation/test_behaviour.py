@@ -249,11 +249,9 @@ def test_what_only_the_platform_does_is_named(tmp_path: Path) -> None:
     headers = {"serverAddress": "https://x.test/mcp", "customHeaders": {"X-Plan": "$context.variables.plan"}}
     with_config(tmp_path, "toolsets/Crm/Crm.json", mcpToolset=headers, timeout="5s")
     with_config(tmp_path, "app.json", modelSettings={"model": "gemini-one"})
-    with_config(tmp_path, "agents/root/root.json", modelSettings={"model": "gemini-two"})
-
-    app = with_config(
-        tmp_path, "agents/root/root.json", afterModelCallbacks=[callback, {**callback, "disabled": True}]
-    )
+    callbacks = [callback, {**callback, "disabled": True}]
+    root = {"modelSettings": {"model": "gemini-two"}, "afterModelCallbacks": callbacks}
+    app = with_config(tmp_path, "agents/root/root.json", **root)
 
     assert [each.partition(" here")[0][:40] for each in app.unlike_platform] == [
         "the customHeaders of Crm are not sent: t",

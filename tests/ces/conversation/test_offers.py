@@ -9,7 +9,7 @@ from google.genai import types
 from gcp_adk_store import InvalidInputError
 from gcp_adk_store.ces import AgentApp, MockConfig, MockedCall, ScriptedModel, read_app
 from tests.ces.conversation.apps import write_app, write_files
-from tests.ces.conversation.conftest import Converse, first_turn
+from tests.ces.conversation.conftest import Converse, first_turn, offered
 from tests.ces.conversation.test_guardrails import guarded
 
 PAY = 'def pay() -> str:\n    """Pay."""\n    set_variable("paid", True)\n    return "paid"\n'
@@ -132,9 +132,7 @@ async def declared(app: AgentApp, converse: Converse) -> dict[str, Any]:
     """Return what a model gets of the only tool."""
     model = ScriptedModel(["Done."])
     await first_turn(converse(app, model=model), "Go")
-    (tool,) = model.requests[0].config.tools or []
-    (function,) = tool.function_declarations or []  # type: ignore[union-attr]  # one of genai
-    return function.model_dump(exclude_none=True)
+    return offered(model).model_dump(exclude_none=True)
 
 
 def of_code(folder: Path, code: str) -> AgentApp:

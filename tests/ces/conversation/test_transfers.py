@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.genai import types
 
 from gcp_adk_store import InvalidInputError
 from gcp_adk_store.ces import ScriptedModel, read_app
 from tests.ces.conversation.apps import write_app
-from tests.ces.conversation.conftest import Converse, first_turn
+from tests.ces.conversation.conftest import Converse, first_turn, offered
 from tests.support.documents import ROOT
 
 NOTE = "set_variable('trace', [*get_variable('trace'), '{}'])"
@@ -38,23 +37,14 @@ async def test_a_model_hands_over_to_a_child_and_back(converse: Converse) -> Non
     model = ScriptedModel([TO_BILLING, "Billing here.", "Still billing.", TO_ROOT, "Root again."])
     conversation = converse(family(converse.new_folder()), model=model)
     key = await conversation.begin()
+    turns = [await conversation.send(said, key) for said in ("My bill", "More", "Something else")]
 
-    first = await conversation.send("My bill", key)
-    second = await conversation.send("More", key)
-    third = await conversation.send("Something else", key)
-
-    assert [turn.text for turn in (first, second, third)] == [
-        "Billing here.",
-        "Still billing.",
-        "Root again.",
+    assert [(turn.text, turn.agent) for turn in turns] == [
+        *(("Billing here.", "billing"), ("Still billing.", "billing"), ("Root again.", "root"))
     ]
-    assert [turn.agent for turn in (first, second, third)] == ["billing", "billing", "root"]
-    assert third.variables["trace"] == ["root", "billing", "billing", "billing", "root"]
-    (tool,) = model.requests[0].config.tools or []
-    assert isinstance(tool, types.Tool)
-    (function,) = tool.function_declarations or []
-    assert function.parameters_json_schema is not None
-    assert function.parameters_json_schema["properties"]["agent_name"]["enum"] == ["billing"]
+    assert turns[-1].variables["trace"] == ["root", "billing", "billing", "billing", "root"]
+    function = offered(model)
+    assert (function.parameters_json_schema or {})["properties"]["agent_name"]["enum"] == ["billing"]
     assert "- billing: Bills." in (function.description or "")
 
 

@@ -18,7 +18,7 @@ from gcp_adk_store.ces import AppAgent, Conversation, MockTool, ScriptedModel, S
 from gcp_adk_store.ces.sandbox import UnsafeSandboxWarning
 from gcp_adk_store.settings import MEMORY
 from tests.ces.conversation.apps import write_slow_app
-from tests.ces.conversation.conftest import Converse, first_turn
+from tests.ces.conversation.conftest import Converse, first_turn, offered
 from tests.ces.host.runs import Gate, stored
 from tests.support.documents import ROOT
 
@@ -127,38 +127,23 @@ async def test_content_calls_and_partial_responses_of_callbacks_come_before_the_
 
 async def test_callbacks_replace_answers_calls_and_responses(converse: Converse) -> None:
     """An answer is read before it is replaced in what is stored; an overridden tool does not run."""
-    callbacks = {
-        "after_agent": [
-            "said = callback_context.get_last_agent_output()[0].text",
-            "return Content(parts=[Part.from_text(said.upper())])",
-        ]
-    }
-    conversation = converse(converse.app({"root": {"callbacks": callbacks}}), ["hello"])
+    after = [
+        "said = callback_context.get_last_agent_output()[0].text",
+        "return Content(parts=[Part.from_text(said.upper())])",
+    ]
+    conversation = converse(converse.app({"root": {"callbacks": {"after_agent": after}}}), ["hello"])
     key = await conversation.begin()
-
     await conversation.send("Hi", key)
+    callbacks = {
+        "before_tool": ["if tool.name == 'other': return {'result': 'not called'}", "input['name'] = 'Bob'"],
+        "after_tool": ["tool_response['seen'] = input.get('name', '')"],
+    }
+    tools = {"greet": GREET, "other": "def other(): raise ValueError('called')"}
+    agent = {"tools": ["greet", "other"], "callbacks": callbacks}
+    app = converse.app({"root": agent}, tools=tools, variables={"trace": []})
+    turn = await first_turn(converse(app, [{"calls": [*CALL["calls"], {"name": "other"}]}, "Done."]), "Hi")
 
     assert said((await stored(converse.sessions, key)).events) == [("user", "Hi"), ("root", "HELLO")]
-
-    app = converse.app(
-        {
-            "root": {
-                "tools": ["greet", "other"],
-                "callbacks": {
-                    "before_tool": [
-                        "if tool.name == 'other': return {'result': 'not called'}",
-                        "input['name'] = 'Bob'",
-                    ],
-                    "after_tool": ["tool_response['seen'] = input.get('name', '')"],
-                },
-            }
-        },
-        tools={"greet": GREET, "other": "def other(): raise ValueError('called')"},
-        variables={"trace": []},
-    )
-    calls = {"calls": [*CALL["calls"], {"name": "other"}]}
-    turn = await first_turn(converse(app, [calls, "Done."]), "Hi")
-
     assert [use.response for use in turn.calls] == [
         {"result": {"said": "Hello Bob"}, "seen": "Bob"},
         {"result": "not called", "seen": ""},
@@ -167,38 +152,22 @@ async def test_callbacks_replace_answers_calls_and_responses(converse: Converse)
 
 async def test_callbacks_change_requests_and_responses_in_place(converse: Converse) -> None:
     """The model does not see a hidden tool; the instruction has the variables."""
-    app = converse.app(
-        {
-            "root": {
-                "tools": ["greet", "part"],
-                "instruction": "Greet {name} by {@TOOL: greet}. {{name}}! {unknown}",
-                "callbacks": {
-                    "before_model": ["llm_request.config.hide_tool('part')"],
-                    "after_model": ["llm_response.content.parts[0].text += '!'"],
-                },
-            }
-        },
-        tools={"greet": GREET, "part": "def part(): pass"},
-        variables={"name": "Ada"},
-    )
+    callbacks = {
+        "before_model": ["llm_request.config.hide_tool('part')"],
+        "after_model": ["llm_response.content.parts[0].text += '!'"],
+    }
+    instruction = "Greet {name} by {@TOOL: greet}. {{name}}! {unknown}"
+    agent = {"tools": ["greet", "part"], "instruction": instruction, "callbacks": callbacks}
+    tools = {"greet": GREET, "part": "def part(): pass"}
     model = ScriptedModel(["Hello"])
+    app = converse.app({"root": agent}, tools=tools, variables={"name": "Ada"})
     turn = await first_turn(converse(app, model=model), "Hi")
 
     assert turn.text == "Hello!"
-    (request,) = model.requests
-    (declared,) = request.config.tools or []
-    assert isinstance(declared, types.Tool)
-    (function,) = declared.function_declarations or []
-    assert (function.name, function.description) == ("greet", "Greet somebody.")
-    assert function.parameters_json_schema == {
-        "type": "object",
-        "properties": {"name": {"type": "string"}},
-        "required": ["name"],
-    }
-    instruction = request.config.system_instruction
-    assert isinstance(instruction, types.Content)
-    assert instruction.parts is not None
-    assert instruction.parts[0].text == "Greet Ada by greet. Ada! {unknown}"
+    assert (offered(model).name, offered(model).description) == ("greet", "Greet somebody.")
+    instructed = model.requests[0].config.system_instruction
+    assert isinstance(instructed, types.Content)
+    assert [part.text for part in instructed.parts or ()] == ["Greet Ada by greet. Ada! {unknown}"]
 
 
 @pytest.mark.parametrize(
@@ -248,24 +217,18 @@ async def test_payloads_reach_the_client_and_no_later_request(converse: Converse
     model = ScriptedModel(["one", "two"])
     conversation = converse(converse.app({"root": {"callbacks": callbacks}}), model=model)
     key = await conversation.begin()
-    image = types.Content(
-        role="user",
-        parts=[
-            types.Part(text="Look"),
-            types.Part(inline_data=types.Blob(data=b"\xff\x00", mime_type="image/png")),
-        ],
-    )
+    picture = types.Part(inline_data=types.Blob(data=b"\xff\x00", mime_type="image/png"))
+    image = types.Content(role="user", parts=[types.Part(text="Look"), picture])
 
     turn = await conversation.send(image, key)
     await conversation.send("And now?", key)
 
     assert [(blob.data, blob.mime_type) for blob in turn.payloads] == [(b'{"card": 1}', "application/json")]
-    first, second = model.requests
-    assert first.contents[0].parts is not None
-    assert first.contents[0].parts[1].inline_data is not None
-    assert first.contents[0].parts[1].inline_data.data == b"\xff\x00"
-    parts = [part for content in second.contents for part in content.parts or ()]
-    assert [part.text for part in parts] == ["Look", "one", "And now?"]
+    first, second = (
+        [part for content in each.contents for part in content.parts or ()] for each in model.requests
+    )
+    assert [part.inline_data and part.inline_data.data for part in first] == [None, b"\xff\x00"]
+    assert [part.text for part in second] == ["Look", "one", "And now?"]
 
 
 async def test_a_background_tool_answers_later_and_the_next_request_has_it(converse: Converse) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 from google.adk.sessions import InMemorySessionService
 
-from gcp_adk_store.ces import MockTool, PythonRuntime, PythonTool, RuntimeSettings, Tool
+from gcp_adk_store.ces import MockTool, PythonRuntime, PythonTool, RuntimeSettings, Tool, ToolRun
 from gcp_adk_store.ces.host.admission import Machine, Places, Room
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Clock, Limits
 from gcp_adk_store.errors import OverloadedError
@@ -332,37 +332,34 @@ async def test_waiting_for_a_called_tools_sandbox_takes_none_of_a_runs_time(
 async def test_a_run_that_no_sandbox_is_free_for_is_refused(bubblewrap: BubblewrapSandbox) -> None:
     """Its caller, or the code that calls it, which may go on; no code of it is run."""
     gate = Gate()
-    few = RuntimeSettings(sandboxes_at_once=3, max_depth=1, sandboxes_per_session=3, longest_wait_s=0.1)
-    runtime = PythonRuntime(
-        await two_sessions(),
-        tools=[HOLD, MockTool(name="gate", response=gate), INNER],
-        sandbox=Counting(bubblewrap),
-        settings=few,
-    )
-    holding = asyncio.create_task(ran(runtime, "return tools.hold({}).text", key="shop/ada/s0"))
-    await gate.begun.wait()
 
-    code = tool("return tools.inner({}).reason")
-    run = await runtime.run_tool(code, "tool", {}, "shop/ada/s1")
+    async def holding(body: str, **few: int) -> tuple[PythonRuntime, asyncio.Task[ToolRun]]:
+        runtime = PythonRuntime(
+            await two_sessions(),
+            tools=[HOLD, MockTool(name="gate", response=gate), INNER],
+            sandbox=Counting(bubblewrap),
+            settings=RuntimeSettings(**few, longest_wait_s=0.1),  # type: ignore[arg-type]
+        )
+        gate.begun.clear()
+        gate.opened.clear()
+        task = asyncio.create_task(ran(runtime, body, key="shop/ada/s0"))
+        await gate.begun.wait()
+        return runtime, task
+
+    few = {"sandboxes_at_once": 3, "max_depth": 1, "sandboxes_per_session": 3}
+    runtime, held = await holding("return tools.hold({}).text", **few)
+    run = await ran(runtime, "return tools.inner({}).reason", key="shop/ada/s1")
     assert "OverloadedError" in run.result
     gate.opened.set()
-    assert (await holding).ok
-    gate = Gate()
-    alone = PythonRuntime(
-        await two_sessions(),
-        tools=[MockTool(name="gate", response=gate)],
-        sandbox=Counting(bubblewrap),
-        settings=RuntimeSettings(sandboxes_at_once=1, longest_wait_s=0.1),
-    )
-    holding = asyncio.create_task(ran(alone, "return tools.gate({}).text", key="shop/ada/s0"))
-    await gate.begun.wait()
+    assert (await held).ok
+
+    alone, held = await holding("return tools.gate({}).text", sandboxes_at_once=1)
     with pytest.raises(OverloadedError, match="sandboxes_at_once is 1"):
         await ran(alone, "return 1", key="shop/ada/s1")
     late = await alone.run_tool(tool("return 1"), "tool", {}, "shop/ada/s1", execution="ASYNCHRONOUS")
-    done = await late.finished()
-    assert error_of(done).type == "OverloadedError"
+    assert error_of(await late.finished()).type == "OverloadedError"
     gate.opened.set()
-    assert (await holding).ok
+    assert (await held).ok
 
 
 @pytest.fixture

@@ -147,42 +147,28 @@ async def test_what_is_no_callback_is_refused(
 
 async def test_adks_requests_and_responses_are_understood(make: Make) -> None:
     """Bytes, and what the runtime does not know, come back as they were."""
-    request = LlmRequest(
-        model="gemini",
-        contents=[
-            types.Content(
-                role="user",
-                parts=[
-                    types.Part(text="Hello", thought_signature=b"\xfb\xff"),
-                    types.Part(inline_data=types.Blob(mime_type="image/png", data=b"\xfb\xff")),
-                ],
-            )
-        ],
-        config=types.GenerateContentConfig(
-            system_instruction="Be kind.",
-            temperature=0.5,
-            tools=[types.Tool(function_declarations=[types.FunctionDeclaration(name="pay")])],
-        ),
-    )
+    picture = types.Blob(mime_type="image/png", data=b"\xfb\xff")
+    parts = [types.Part(text="Hello", thought_signature=b"\xfb\xff"), types.Part(inline_data=picture)]
+    pay = types.Tool(function_declarations=[types.FunctionDeclaration(name="pay")])
+    given = types.GenerateContentConfig(system_instruction="Be kind.", temperature=0.5, tools=[pay])
+    contents = [types.Content(role="user", parts=parts)]
+    request = LlmRequest(model="gemini", contents=contents, config=given)
     body = """
     assert llm_request.contents[0].parts[1].inline_data.raw_data == b"\\xfb\\xff"
     assert llm_request.config.tools[0].function_declarations[0].name == "pay"
     llm_request.config.system_instruction.parts[0].text += " Be brief."
 """
     run = await called(make, "before_model", body, llm_request=request)
+    response = LlmResponse(content=types.Content(role="model", parts=[types.Part(text="Hi")]))
+    says = 'llm_response.content.parts[0].text = "Hey"'
+    after = await called(make, "after_model", says, llm_response=response)
 
     assert run.llm_request is not None
     config = types.GenerateContentConfig.model_validate(run.llm_request["config"])
     assert config.temperature == 0.5
     assert isinstance(config.system_instruction, types.Content)
     assert config.system_instruction.parts == [types.Part(text="Be kind. Be brief.")]
-    contents = [types.Content.model_validate(each) for each in run.llm_request["contents"]]
-    assert contents == request.contents
-
-    response = LlmResponse(content=types.Content(role="model", parts=[types.Part(text="Hi")]))
-    after = await called(
-        make, "after_model", 'llm_response.content.parts[0].text = "Hey"', llm_response=response
-    )
+    assert [types.Content.model_validate(each) for each in run.llm_request["contents"]] == contents
     assert after.llm_response == {"content": {"role": "model", "parts": [{"text": "Hey"}]}}
 
 
