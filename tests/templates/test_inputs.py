@@ -247,20 +247,10 @@ class Team(BaseAgent):
 def tree() -> Team:
     """Return a tree of three levels whose texts have variables."""
     writer = LlmAgent(name="writer", description="Writes on {topic}", instruction="Write on {topic}.")
-    return Team(
-        name="root",
-        size=3,
-        description="Works on {topic}",
-        sub_agents=[
-            LlmAgent(
-                name="lead",
-                description="Leads",
-                instruction="Lead {team}, in the tone {user:tone?}, on {{topic}}.",
-                sub_agents=[writer],
-            ),
-            LlmAgent(name="provider", instruction=no_text),
-        ],
-    )
+    leads = "Lead {team}, in the tone {user:tone?}, on {{topic}}."
+    lead = LlmAgent(name="lead", description="Leads", instruction=leads, sub_agents=[writer])
+    provider = LlmAgent(name="provider", instruction=no_text)
+    return Team(name="root", size=3, description="Works on {topic}", sub_agents=[lead, provider])
 
 
 def texts(agent: Any) -> list[tuple[str, str, Any]]:

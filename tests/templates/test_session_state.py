@@ -177,22 +177,12 @@ class Gathering(InMemoryArtifactService):
         """How often each was asked for."""
         return dict(self._loads)
 
-    async def load_artifact(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        filename: str,
-        session_id: str | None = None,
-        version: int | None = None,
-    ) -> types.Part | None:
+    async def load_artifact(self, *, filename: str, **which: Any) -> types.Part | None:
         """Wait for the others."""
         self._loads[filename] += 1
         async with asyncio.timeout(60):
             await self._waiting.wait()
-        return await super().load_artifact(
-            app_name=app_name, user_id=user_id, session_id=session_id, filename=filename, version=version
-        )
+        return await super().load_artifact(filename=filename, **which)
 
 
 async def test_artifacts_are_loaded_side_by_side_each_once() -> None:

@@ -49,33 +49,24 @@ tests:
       - {turn: first, user: My order, expectations: [{type: tool_not_called, value: look_up}]}
       - {turn: second, user: 12}
 """
+LOOKED_UP = {"tool": "projects/p/tools/look_up", "args": {"id": "12"}}
+ANSWERED = {"displayName": "look_up", "response": {"result": 1}}
+FIRST = [
+    {"userInput": {"variables": {"tier": "gold"}}},
+    {"userInput": {"event": {"event": "welcome"}}},
+    {"expectation": {"agentResponse": {"role": "agent", "chunks": [{"text": "Hi"}]}}},
+]
+SECOND = [
+    {"userInput": {"text": "Order 12"}},
+    {"expectation": {"toolCall": LOOKED_UP}},
+    {"expectation": {"mockToolResponse": ANSWERED}},
+    {"expectation": {"updatedVariables": {"seen": True}}},
+    {"expectation": {"agentTransfer": {"displayName": "billing"}}},
+]
 EXPORTED = {
     "name": "projects/p/locations/us/apps/a/evaluations/e",
     "displayName": "An order",
-    "golden": {
-        "turns": [
-            {
-                "steps": [
-                    {"userInput": {"variables": {"tier": "gold"}}},
-                    {"userInput": {"event": {"event": "welcome"}}},
-                    {"expectation": {"agentResponse": {"role": "agent", "chunks": [{"text": "Hi"}]}}},
-                ]
-            },
-            {
-                "steps": [
-                    {"userInput": {"text": "Order 12"}},
-                    {"expectation": {"toolCall": {"tool": "projects/p/tools/look_up", "args": {"id": "12"}}}},
-                    {
-                        "expectation": {
-                            "mockToolResponse": {"displayName": "look_up", "response": {"result": 1}}
-                        }
-                    },
-                    {"expectation": {"updatedVariables": {"seen": True}}},
-                    {"expectation": {"agentTransfer": {"displayName": "billing"}}},
-                ]
-            },
-        ]
-    },
+    "golden": {"turns": [{"steps": FIRST}, {"steps": SECOND}]},
 }
 
 
@@ -130,20 +121,13 @@ def test_an_exported_evaluation_is_read(tmp_path: Path) -> None:
     """Its steps are turns; a mock belongs to the call before it."""
     (found,) = read(tmp_path, json.dumps(EXPORTED), "e.json")
     first, second = found.turns
+    looked_up = ExpectedCall("look_up", {"id": "12"}, output={"result": 1})
+    handed_over = ExpectedCall("transfer_to_agent", {"agent_name": "billing"})
 
-    assert (found.name, first.said, first.variables) == (
-        "An order",
-        "<event>session start</event>",
-        {"tier": "gold"},
-    )
+    assert (found.name, first.said) == ("An order", "<event>session start</event>")
+    assert first.variables == {"tier": "gold"}
     assert first.expected == Expected(says=("Hi",), calls=())
-    assert second.expected == Expected(
-        calls=(
-            ExpectedCall("look_up", {"id": "12"}, output={"result": 1}),
-            ExpectedCall("transfer_to_agent", {"agent_name": "billing"}),
-        ),
-        variables={"seen": True},
-    )
+    assert second.expected == Expected(calls=(looked_up, handed_over), variables={"seen": True})
 
 
 def test_outputs_of_the_same_calls_come_in_order_also_if_the_calls_fit_others() -> None:

@@ -21,21 +21,15 @@ from tests.support.loop_work import LoopWork, counted_steps
 MOST_CALLS: Final = 300_000
 """Of functions, in one step of the event loop."""
 
+PARAMETERS: Final = [
+    {"name": "id", "in": "path"},
+    *({"name": at, "in": at} for at in ("query", "header", "cookie")),
+]
 SPEC: Final = {
     "openapi": "3.0.0",
     "info": {"title": "Shop"},
     "servers": [{"url": "http://127.0.0.1:1"}],
-    "paths": {
-        "/{id}": {
-            "get": {
-                "operationId": "get",
-                "parameters": [
-                    {"name": "id", "in": "path"},
-                    *({"name": place, "in": place} for place in ("query", "header", "cookie")),
-                ],
-            }
-        }
-    },
+    "paths": {"/{id}": {"get": {"operationId": "get", "parameters": PARAMETERS}}},
 }
 
 

@@ -184,22 +184,16 @@ async def test_code_requests_the_web_through_the_host(make: Make, web: Web) -> N
     assert any("HttpPolicy.allow" in warning for warning in refused.warnings)
 
 
+PLACE = "projects/p/locations/l/apps/a"
 CONFIG = {
     "mockedToolCalls": [
         {
-            "toolId": "projects/p/locations/l/apps/a/tools/double",
+            "toolId": f"{PLACE}/tools/double",
             "expectedArgsPattern": {"n": 1},
             "mockResponse": {"result": "one"},
         },
-        {
-            "toolId": "double",
-            "expectedArgsPattern": {"deep": {"a": 1}},
-            "mockResponse": {"result": "deep"},
-        },
-        {
-            "toolset": {"toolset": "projects/p/locations/l/apps/a/toolsets/Bank", "toolId": "pay"},
-            "mockResponse": {"paid": True},
-        },
+        {"toolId": "double", "expectedArgsPattern": {"deep": {"a": 1}}, "mockResponse": {"result": "deep"}},
+        {"toolset": {"toolset": f"{PLACE}/toolsets/Bank", "toolId": "pay"}, "mockResponse": {"paid": True}},
     ]
 }
 

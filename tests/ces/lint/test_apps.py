@@ -32,40 +32,30 @@ DEEP = f'{{"clientFunction": {{"parameters": {{"a": {"[" * 600}{"]" * 600}}}}}}}
 def app(tmp_path: Path) -> Path:
     """An app without a fault."""
     code = "agents/root/before_model_callbacks/{}/python_code.py"
-    return write_files(
-        tmp_path,
-        {
-            "app.json": {
-                "variableDeclarations": [{"name": "n", "schema": {"default": 3}}, {"name": "m", "schema": {}}]
-            },
-            "tools/first/first.json": {
-                "displayName": "first",
-                "executionType": "ASYNCHRONOUS",
-                "pythonFunction": {
-                    "name": "first",
-                    "pythonCode": "tools/first/python_function/python_code.py",
-                },
-            },
-            "tools/first/python_function/python_code.py": TOOL.format(name="first"),
-            "tools/second/python_function/python_code.py": TOOL.format(name="second")
-            + "    tools.Bank_findAccount({})\n",
-            "tools/search/search.json": {"displayName": "web_search", "googleSearchTool": {}},
-            "toolsets/bank/bank.json": {
-                "displayName": "Bank",
-                "openApiToolset": {"openApiSchema": "toolsets/bank/open_api_toolset/open_api_schema.yaml"},
-            },
-            "toolsets/bank/open_api_toolset/open_api_schema.yaml": SCHEMA,
-            "agents/root/root.json": {
-                "beforeModelCallbacks": [
-                    {"pythonCode": code.format("b")},
-                    {"pythonCode": code.format("a"), "disabled": True},
-                ]
-            },
-            code.format("a"): CALLBACK,
-            code.format("b"): CALLBACK,
-            "agents/other/after_agent_callbacks/x/python_code.py": AFTER_AGENT,
+    schema = "toolsets/bank/open_api_toolset/open_api_schema.yaml"
+    first = "tools/first/python_function/python_code.py"
+    function = {"name": "first", "pythonCode": first}
+    variables = [{"name": "n", "schema": {"default": 3}}, {"name": "m", "schema": {}}]
+    callbacks = [{"pythonCode": code.format("b")}, {"pythonCode": code.format("a"), "disabled": True}]
+    second = TOOL.format(name="second") + "    tools.Bank_findAccount({})\n"
+    files = {
+        "app.json": {"variableDeclarations": variables},
+        "tools/first/first.json": {
+            "displayName": "first",
+            "executionType": "ASYNCHRONOUS",
+            "pythonFunction": function,
         },
-    )
+        first: TOOL.format(name="first"),
+        "tools/second/python_function/python_code.py": second,
+        "tools/search/search.json": {"displayName": "web_search", "googleSearchTool": {}},
+        "toolsets/bank/bank.json": {"displayName": "Bank", "openApiToolset": {"openApiSchema": schema}},
+        schema: SCHEMA,
+        "agents/root/root.json": {"beforeModelCallbacks": callbacks},
+        code.format("a"): CALLBACK,
+        code.format("b"): CALLBACK,
+        "agents/other/after_agent_callbacks/x/python_code.py": AFTER_AGENT,
+    }
+    return write_files(tmp_path, files)
 
 
 def test_a_function_that_the_configuration_selects_need_not_be_the_first(app: Path) -> None:

@@ -14,45 +14,30 @@ from gcp_adk_store.ces.tools.declarations import OperationTool, by_name, declara
 from gcp_adk_store.ces.tools.parameters import ArgumentsError, CredentialMissingError, SessionValues
 from tests.ces.conversation.apps import write_files
 
+
+def of_session(name: str) -> dict[str, str]:
+    """Return the mark of a value that the session gives."""
+    return {"x-ces-session-context": f"$context.{name}"}
+
+
+BODY = {
+    "type": "object",
+    "properties": {"tier": of_session("variables.tier"), "note": {"type": "string"}},
+}
+READ: dict[str, Any] = {
+    "operationId": "read",
+    "parameters": [
+        {"name": "session_id", "in": "path", "required": True, **of_session("session_id")},
+        {"name": "X-Token", "in": "header", "schema": {"type": "string", **of_session("variables.token")}},
+        {"name": "page", "in": "query"},
+    ],
+    "requestBody": {"required": True, "content": {"application/json": {"schema": BODY}}},
+}
 SCHEMA: dict[str, Any] = {
     "openapi": "3.0.3",
     "info": {"title": "Bank", "version": "1"},
     "servers": [{"url": "$env_var"}],
-    "paths": {
-        "/sessions/{session_id}": {
-            "post": {
-                "operationId": "read",
-                "parameters": [
-                    {
-                        "name": "session_id",
-                        "in": "path",
-                        "required": True,
-                        "x-ces-session-context": "$context.session_id",
-                    },
-                    {
-                        "name": "X-Token",
-                        "in": "header",
-                        "schema": {"type": "string", "x-ces-session-context": "$context.variables.token"},
-                    },
-                    {"name": "page", "in": "query"},
-                ],
-                "requestBody": {
-                    "required": True,
-                    "content": {
-                        "application/json": {
-                            "schema": {
-                                "type": "object",
-                                "properties": {
-                                    "tier": {"x-ces-session-context": "$context.variables.tier"},
-                                    "note": {"type": "string"},
-                                },
-                            }
-                        }
-                    },
-                },
-            }
-        }
-    },
+    "paths": {"/sessions/{session_id}": {"post": READ}},
 }
 SESSION = SessionValues(context={"sessionId": "s/1", "appId": "a"}, variables={"token": "t", "tier": 3})
 KEY = {"apiKeyConfig": {"keyName": "X-Api-Key", "apiKeySecretVersion": "$env_var"}}
@@ -120,63 +105,49 @@ def test_values_of_the_session_are_sent_and_not_shown_to_models(tmp_path: Path) 
 
 def with_doubled_body(levels: int) -> str:
     """Return the document with a body in which each level refers twice to the next, down to the session's."""
-    document = json.loads(json.dumps(SCHEMA))
-    content = document["paths"]["/sessions/{session_id}"]["post"]["requestBody"]["content"]
-    below = "#/components/schemas/S"
-    content["application/json"] = {"schema": {"$ref": f"{below}0"}}
+    below = [{"$ref": f"#/components/schemas/S{level}"} for level in range(levels + 1)]
     schemas: dict[str, Any] = {
-        f"S{level}": {"properties": {name: {"$ref": f"{below}{level + 1}"} for name in "ab"}}
-        for level in range(levels)
+        f"S{level}": {"properties": dict.fromkeys("ab", below[level + 1])} for level in range(levels)
     }
-    schemas[f"S{levels}"] = {"x-ces-session-context": "$context.session_id"}
-    return json.dumps({**document, "components": {"schemas": schemas}})
+    schemas[f"S{levels}"] = of_session("session_id")
+    body = {"content": {"application/json": {"schema": below[0]}}}
+    paths = {"/sessions/{session_id}": {"post": {**READ, "requestBody": body}}}
+    return json.dumps({**SCHEMA, "paths": paths, "components": {"schemas": schemas}})
 
 
 def test_lint_warns_of_a_value_that_the_session_cannot_give(tmp_path: Path) -> None:
     """By the document's file and the operation, also where the document itself is refused."""
     text = json.dumps(SCHEMA)
+    unknown = "no operation of Bank is called: POST .*'.context.user' is unknown; known: .context.project_id"
     write(tmp_path)
     assert lint_app(read_app(tmp_path)) == []
 
     for schema, says in (
         (text.replace("application/json", "text/plain"), "Bank_read is not called: a field is marked within"),
-        (
-            with_doubled_body(14),
-            "Bank_read is not called: the session gives more than 10,000 fields",
-        ),
-        (
-            text.replace("$context.session_id", "$context.user"),
-            "no operation of Bank is called: POST .*'.context.user' is unknown; known: .context.project_id",
-        ),
+        (with_doubled_body(14), "Bank_read is not called: the session gives more than 10,000 fields"),
+        (text.replace("$context.session_id", "$context.user"), unknown),
     ):
         (found,) = lint_app(read_app(write(tmp_path, schema=json.loads(schema))))
 
-        assert (found.code, found.severity, found.path) == (
-            "CES601",
-            "warning",
-            "toolsets/bank/schema.yaml",
+        assert (found.code, found.severity) == ("CES601", "warning")
+        assert (found.path, bool(re.match(says, found.says))) == ("toolsets/bank/schema.yaml", True), (
+            found.says
         )
-        assert re.match(says, found.says), found.says
+
+
+BEARER = {"Authorization": "Bearer secret"}
 
 
 @pytest.mark.parametrize(
     ("authentication", "headers", "params"),
     [
         (KEY, {"X-Api-Key": "secret"}, None),
-        (
-            {"apiKeyConfig": {"keyName": "key", "requestLocation": "QUERY_STRING"}},
-            {},
-            [("key", "secret")],
-        ),
-        ({"oauthConfig": {"clientId": "x"}}, {"Authorization": "Bearer secret"}, None),
-        ({"serviceAccountAuthConfig": {"serviceAccount": "x"}}, {"Authorization": "Bearer secret"}, None),
-        ({"serviceAgentIdTokenAuthConfig": {}}, {"Authorization": "Bearer secret"}, None),
-        (
-            {"bearerTokenConfig": {"token": "$context.variables.token"}},
-            {"Authorization": "Bearer secret"},
-            None,
-        ),
-        ({}, {"Authorization": "Bearer secret"}, None),
+        ({"apiKeyConfig": {"keyName": "key", "requestLocation": "QUERY_STRING"}}, {}, [("key", "secret")]),
+        ({"oauthConfig": {"clientId": "x"}}, BEARER, None),
+        ({"serviceAccountAuthConfig": {"serviceAccount": "x"}}, BEARER, None),
+        ({"serviceAgentIdTokenAuthConfig": {}}, BEARER, None),
+        ({"bearerTokenConfig": {"token": "$context.variables.token"}}, BEARER, None),
+        ({}, BEARER, None),
     ],
 )
 def test_a_toolset_authenticates_itself_as_it_declares(
@@ -219,27 +190,18 @@ def test_a_credential_that_is_missing_is_an_error_of_the_call(tmp_path: Path) ->
 
 def test_tools_without_code_are_named_mocks_that_fail_loudly(tmp_path: Path) -> None:
     """MCP toolsets by what agents choose and code calls; functions of the client with their schema."""
+    mcp = {"displayName": "Crm", "mcpToolset": {"serverAddress": "https://crm.test/mcp/"}}
+    root = {"tools": ["show", "scan"], "toolsets": [{"toolset": "crm", "toolIds": ["find"]}]}
+    schema = {"type": "OBJECT", "properties": {"id": {"type": "STRING"}}}
+    show = {"name": "show", "description": "Shows a card.", "parameters": schema}
+    code = 'def ask() -> dict:\n    """Ask."""\n    return tools.Crm_open({"id": 1}).json()\n'
     files: dict[str, Any] = {
         "app.json": {"rootAgent": "root"},
-        "toolsets/crm/crm.json": {
-            "displayName": "Crm",
-            "mcpToolset": {"serverAddress": "https://crm.test/mcp/"},
-        },
-        "agents/root/root.json": {
-            "tools": ["show", "scan"],
-            "toolsets": [{"toolset": "crm", "toolIds": ["find"]}],
-        },
-        "tools/show/show.json": {
-            "widgetTool": {
-                "name": "show",
-                "description": "Shows a card.",
-                "parameters": {"type": "OBJECT", "properties": {"id": {"type": "STRING"}}},
-            }
-        },
+        "toolsets/crm/crm.json": mcp,
+        "agents/root/root.json": root,
+        "tools/show/show.json": {"widgetTool": show},
         "tools/scan/scan.json": {"clientFunction": {"name": "scan_code"}},
-        "tools/ask/python_function/python_code.py": (
-            'def ask() -> dict:\n    """Ask."""\n    return tools.Crm_open({"id": 1}).json()\n'
-        ),
+        "tools/ask/python_function/python_code.py": code,
     }
     app = read_app(write_files(tmp_path, files))
     found = {tool.name: tool for tool in load_tools(app) if isinstance(tool, MockTool)}
@@ -251,9 +213,9 @@ def test_tools_without_code_are_named_mocks_that_fail_loudly(tmp_path: Path) -> 
     assert found["Crm_find"].reason == (
         "Crm_find is one of the tools of an MCP server, and runs on the platform alone; give it a mock"
     )
+    declared = {"type": "object", "properties": {"id": {"type": "string"}}}
     assert declaration_of(found["show"]) == {
-        "name": "show",
-        "description": "Shows a card.",
-        "parametersJsonSchema": {"type": "object", "properties": {"id": {"type": "string"}}},
+        **{name: show[name] for name in ("name", "description")},
+        "parametersJsonSchema": declared,
     }
     assert tool_names(app.root, app) == ["show", "scan", "Crm_find"]
