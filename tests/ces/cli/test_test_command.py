@@ -213,8 +213,12 @@ def test_apart():
 def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An app whose tests end in every way that there is."""
     folder = tmp_path_factory.mktemp("app")
-    callbacks = "agents/root/before_model_callbacks"
-    (folder.parent / "secret").write_text("x")
+    first, second = "agents/root/before_model_callbacks", "agents/root/after_agent_callbacks/second"
+    secret = folder.parent / "secret"
+    secret.write_text("x")
+    documented = (
+        "examples/ces/app/agents/support/before_model_callbacks/before_model_callbacks_02/python_code.py"
+    )
     files = {
         "app.json": {"variableDeclarations": [{"name": "seen", "schema": {"type": "INTEGER", "default": 7}}]},
         "tools/half/python_function/python_code.py": TOOL,
@@ -225,23 +229,17 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "evals/tool_tests/malformed.yml": "tests:\n  - {name: a, tool: half, expect: 1}\n",
         "evals/other.yaml": "not: tests",
         "agents/lost/lost.json": '{\n"beforeModelCallbacks": [',
-        f"{callbacks}/first/python_code.py": FIRST,
-        f"{callbacks}/first/test.py": FIRST_TEST,
-        "agents/root/after_agent_callbacks/second/python_code.py": SECOND,
-        "agents/root/after_agent_callbacks/second/test_second.py": SECOND_TEST.format(
-            secret=str(folder.parent / "secret")
-        ),
-        "agents/root/after_agent_callbacks/second/test_left_out.py": LEFT_OUT_TEST,
-        "agents/root/after_agent_callbacks/second/test_nothing.py": "def check():\n    assert False\n",
+        f"{first}/first/python_code.py": FIRST,
+        f"{first}/first/test.py": FIRST_TEST,
+        f"{second}/python_code.py": SECOND,
+        f"{second}/test_second.py": SECOND_TEST.format(secret=str(secret)),
+        f"{second}/test_left_out.py": LEFT_OUT_TEST,
+        f"{second}/test_nothing.py": "def check():\n    assert False\n",
         "evals/callback_tests/tests/root/before_model_callbacks/first/test.py": APART_TEST,
-        f"{callbacks}/broken/python_code.py": "def before_model_callback(",
-        f"{callbacks}/broken/test.py": "import python_code\n",
-        f"{callbacks}/documented/test.py": page_block(),
-        f"{callbacks}/documented/python_code.py": (
-            PAGE.parents[1]
-            / "examples/ces/app/agents/support/before_model_callbacks"
-            / "before_model_callbacks_02/python_code.py"
-        ).read_text(),
+        f"{first}/broken/python_code.py": "def before_model_callback(",
+        f"{first}/broken/test.py": "import python_code\n",
+        f"{first}/documented/test.py": page_block(),
+        f"{first}/documented/python_code.py": (PAGE.parents[1] / documented).read_text(),
     }
     return write_files(folder, files)
 
@@ -316,22 +314,19 @@ def test_a_failed_expectation_says_where_and_what(app: Path, outcomes: dict[str,
 
 def test_files_that_are_none_are_errors_with_their_line(app: Path, ended: Result) -> None:
     """Beside all others, which are run."""
+    second = app / "agents/root/after_agent_callbacks/second"
     wrong = {Path(each["path"]): each for each in json.loads(ended.stdout) if each["name"] == "the file"}
-    malformed = wrong[app / "evals/tool_tests/malformed.yml"]
-    broken = wrong[app / "agents/root/before_model_callbacks/broken/test.py"]
 
-    assert ("error", 2) == (malformed["status"], malformed["line"])
-    assert "unknown name expect in a test" in malformed["says"][0]
-    assert "error" == broken["status"]
-    assert "SyntaxError" in broken["says"][0]
-    nothing = wrong[app / "agents/root/after_agent_callbacks/second/test_nothing.py"]
-    assert ("error", ["it has no test: write a function whose name begins with test_"]) == (
-        nothing["status"],
-        nothing["says"],
-    )
     assert f"{app}/agents/lost/lost.json:2: it is not JSON" in ended.stderr
-    assert "skipped" == wrong[app / "agents/root/after_agent_callbacks/second/test_left_out.py"]["status"]
-    assert 4 == len(wrong)
+    assert len(wrong) == 4
+    assert wrong[app / "evals/tool_tests/malformed.yml"]["line"] == 2
+    assert wrong[second / "test_left_out.py"]["status"] == "skipped"
+    for path, says in (
+        (app / "evals/tool_tests/malformed.yml", "unknown name expect in a test"),
+        (app / "agents/root/before_model_callbacks/broken/test.py", "SyntaxError"),
+        (second / "test_nothing.py", "it has no test: write a function whose name begins with test_"),
+    ):
+        assert (wrong[path]["status"], says in wrong[path]["says"][0]) == ("error", True)
 
 
 def test_the_report_for_ci_has_every_test(app: Path, ended: Result) -> None:
@@ -346,11 +341,8 @@ def test_the_report_for_ci_has_every_test(app: Path, ended: Result) -> None:
         assert str(sum(each["status"] == status for each in reported)) == suite.get(name)
     assert failure is not None
     assert "$.result.half equals 3: it is 2.5" in (failure.get("message") or "")
-    assert ("half", "9", "halving 4\n") == (
-        cases["wrong"].get("classname"),
-        cases["wrong"].get("line"),
-        cases["wrong"].findtext("system-out"),
-    )
+    assert ("half", "9") == (cases["wrong"].get("classname"), cases["wrong"].get("line"))
+    assert "halving 4\n" == cases["wrong"].findtext("system-out")
     assert [] == list(cases["right"].findall("failure"))
 
 

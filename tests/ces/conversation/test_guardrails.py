@@ -11,6 +11,7 @@ from gcp_adk_store.ces import AgentApp, ScriptedModel, lint_app, read_app
 from tests.ces.conversation.apps import write_app, write_files
 from tests.ces.conversation.conftest import Converse, first_turn
 
+ALL = ("before_agent", "after_agent", "before_model", "after_model")
 SAYS_NO = {"respondImmediately": {"responses": [{"text": "off", "disabled": True}, {"text": "I cannot."}]}}
 SUBJECT = {"before_model": ", llm_request: LlmRequest", "after_model": ", llm_response: LlmResponse"}
 CODE = {
@@ -18,7 +19,7 @@ CODE = {
         f"def {kind}_guardrail_callback(callback_context: CallbackContext{SUBJECT.get(kind, '')})"
         " -> GuardrailResult:"
     )
-    for kind in ("before_agent", "after_agent", "before_model", "after_model")
+    for kind in ALL
 }
 SEEN = {
     "before_agent": "callback_context.get_last_user_input()[0].text",
@@ -36,7 +37,6 @@ def guarded(
     *,
     enabled: bool = True,
     of_agent: bool = False,
-    more: dict[str, Any] | None = None,
 ) -> AgentApp:
     """Return an app with a guardrail that triggers at the word bad, and callbacks that say when they run."""
     declared, files = {}, dict[str, Any]()
@@ -52,24 +52,16 @@ def guarded(
         declared[f"{first}{second.capitalize()}Callback"] = {"pythonCode": code}
     config = {"displayName": "Words", "enabled": enabled, "codeCallback": declared, "action": action or {}}
     write_files(folder, {**files, "guardrails/words/words.json": config})
-    trace = {
-        kind: [NOTE.format(kind)] for kind in ("before_agent", "before_model", "after_model", "after_agent")
-    }
-    guards = {"guardrails": ["Words"]} if of_agent else {}
-    write_app(
-        folder,
-        {"root": {"childAgents": ["billing"], "callbacks": trace, **guards}, "billing": {}, **(more or {})},
-        variables={"trace": []},
-    )
+    guards = {"guardrails": ["Words"]}
+    root = {"childAgents": ["billing"], "callbacks": {kind: [NOTE.format(kind)] for kind in ALL}}
+    agents = {"root": {**root, **(guards if of_agent else {})}, "billing": {}}
+    write_app(folder, agents, variables={"trace": []})
     if not of_agent:
         app = json.loads((folder / "app.json").read_text())
-        (folder / "app.json").write_text(json.dumps({**app, "guardrails": ["Words"]}))
+        write_files(folder, {"app.json": {**app, **guards}})
     read = read_app(folder)
     assert not read.problems
     return read
-
-
-ALL = ("before_agent", "after_agent", "before_model", "after_model")
 
 
 async def test_guardrails_run_before_the_agents_callbacks(converse: Converse) -> None:

@@ -18,18 +18,12 @@ TO_ROOT = {"calls": [{"name": "transfer_to_agent", "args": {"agent_name": "root"
 
 def family(folder: Path, **rules: Any) -> Any:
     """Return an app of a root and a child, each with a callback that says that it begins."""
-    return write_app(
-        folder,
-        {
-            "root": {
-                "childAgents": ["billing"],
-                "callbacks": {"before_agent": [NOTE.format("root")]},
-                **rules,
-            },
-            "billing": {"description": "Bills.", "callbacks": {"before_agent": [NOTE.format("billing")]}},
-        },
-        variables={"trace": [], "verified": False},
-    )
+    notes = {name: {"before_agent": [NOTE.format(name)]} for name in ("root", "billing")}
+    agents: dict[str, Any] = {
+        "root": {"childAgents": ["billing"], "callbacks": notes["root"], **rules},
+        "billing": {"description": "Bills.", "callbacks": notes["billing"]},
+    }
+    return write_app(folder, agents, variables={"trace": [], "verified": False})
 
 
 async def test_a_model_hands_over_to_a_child_and_back(converse: Converse) -> None:
@@ -61,43 +55,23 @@ async def test_another_process_goes_on_with_the_agent_that_spoke_last(converse: 
 
 
 async def test_what_an_agent_does_before_it_hands_over_is_done(converse: Converse) -> None:
-    """A callback hands over to any agent, also to one that is not a child.
-
-    The last callback of the agent that hands over runs, and replaces nothing. Calls before a transfer are
-    carried out, and those after it are not.
-    """
-    app = converse.app(
-        {
-            "root": {
-                "callbacks": {
-                    "before_agent": [
-                        "return Content(parts=[Part.from_text('Wait.'), Part.from_agent_transfer('other')])"
-                    ]
-                }
-            },
-            "other": {},
-        },
-    )
+    """A callback hands over to any agent; the last one runs beside that; of calls those before it count."""
+    to_other = "return Content(parts=[Part.from_text('Wait.'), Part.from_agent_transfer('other')])"
+    app = converse.app({"root": {"callbacks": {"before_agent": [to_other]}}, "other": {}})
     turn = await first_turn(converse(app, ["Other here."]), "Hi")
-
     assert (turn.text, turn.agent) == ("Wait.\nOther here.", "other")
 
-    said = ["return Content(parts=[Part.from_text('I hand over.')])"]
-    app = converse.app(
-        {"root": {"childAgents": ["billing"], "callbacks": {"after_agent": said}}, "billing": {}}
-    )
+    says = {"after_agent": ["return Content(parts=[Part.from_text('I hand over.')])"]}
+    app = converse.app({"root": {"childAgents": ["billing"], "callbacks": says}, "billing": {}})
     turn = await first_turn(converse(app, [TO_BILLING, "Billing here."]), "Hi")
-
     assert (turn.text, turn.agent) == ("I hand over.\nBilling here.", "billing")
     assert turn.calls[0].response == {"result": None}
 
-    app = converse.app(
-        {"root": {"childAgents": ["billing"], "tools": ["count"]}, "billing": {}},
-        tools={"count": "def count():\n    set_variable('n', (get_variable('n') or 0) + 1)\n    return 1"},
-    )
+    counts = "def count():\n    set_variable('n', (get_variable('n') or 0) + 1)\n    return 1"
+    agents = {"root": {"childAgents": ["billing"], "tools": ["count"]}, "billing": {}}
+    app = converse.app(agents, tools={"count": counts})
     calls = [{"name": "count"}, *TO_BILLING["calls"], {"name": "count"}]
     turn = await first_turn(converse(app, [{"calls": calls}, "Done."]), "Hi")
-
     assert (turn.agent, turn.variables["n"]) == ("billing", 1)
 
 
@@ -137,13 +111,11 @@ async def test_a_rule_forces_a_transfer_if_it_holds(converse: Converse, conditio
 
 async def test_a_rule_forbids_the_model_a_transfer(converse: Converse) -> None:
     """It is neither offered nor carried out."""
-    rule = {
-        "childAgent": "billing",
-        "direction": "PARENT_TO_CHILD",
-        "disablePlannerTransfer": {"expressionCondition": {"expression": "!verified"}},
-    }
+    unless = {"disablePlannerTransfer": {"expressionCondition": {"expression": "!verified"}}}
+    rule = {"childAgent": "billing", "direction": "PARENT_TO_CHILD", **unless}
     model = ScriptedModel([TO_BILLING, "Root."])
-    turn = await first_turn(converse(family(converse.new_folder(), transferRules=[rule]), model=model), "Hi")
+    app = family(converse.new_folder(), transferRules=[rule])
+    turn = await first_turn(converse(app, model=model), "Hi")
 
     assert not model.requests[0].config.tools
     assert (turn.text, turn.agent) == ("Root.", "root")

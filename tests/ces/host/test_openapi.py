@@ -30,44 +30,31 @@ def document(paths: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 CODE = {"name": "code", "in": "query", "required": True, "schema": {}}
+FIELDS = [
+    {"name": "fields", "in": "query", "schema": {"type": "array"}},
+    {"name": "tags", "in": "query", "explode": False, "schema": {"type": "array"}},
+    {"name": "X-Trace", "in": "header", "schema": {"type": "string"}},
+    {"name": "seen", "in": "cookie", "schema": {"type": "boolean"}},
+]
+ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
+BODIES = {"application/xml": {}, "application/vnd.bank+json": {"schema": {"type": "object"}}}
+FORM: dict[str, Any] = {"content": {"application/x-www-form-urlencoded": {}}}
 BANK = document(
     {
         "x-of-the-bank": ["mobile"],
         "/accounts/{id}": {
             "parameters": [{"$ref": "#/components/parameters/id"}],
-            "get": {
-                "operationId": "getAccount",
-                "summary": "Reads an account.",
-                "parameters": [
-                    {"name": "fields", "in": "query", "schema": {"type": "array"}},
-                    {"name": "tags", "in": "query", "explode": False, "schema": {"type": "array"}},
-                    {"name": "X-Trace", "in": "header", "schema": {"type": "string"}},
-                    {"name": "seen", "in": "cookie", "schema": {"type": "boolean"}},
-                ],
-            },
+            "get": {"operationId": "getAccount", "summary": "Reads an account.", "parameters": FIELDS},
             "post": {"operationId": "pay-now", "requestBody": {"$ref": "#/components/requestBodies/payment"}},
             "delete": {},
         },
-        "/forms": {
-            "put": {
-                "operationId": "form",
-                "requestBody": {"content": {"application/x-www-form-urlencoded": {}}},
-            }
-        },
+        "/forms": {"put": {"operationId": "form", "requestBody": FORM}},
         "/text": {"post": {"operationId": "text", "requestBody": {"content": {"text/plain": {}}}}},
         "/status": {"get": {"operationId": "status", "parameters": [CODE]}},
     },
     components={
-        "parameters": {"id": {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}},
-        "requestBodies": {
-            "payment": {
-                "required": True,
-                "content": {
-                    "application/xml": {},
-                    "application/vnd.bank+json": {"schema": {"type": "object"}},
-                },
-            }
-        },
+        "parameters": {"id": ID},
+        "requestBodies": {"payment": {"required": True, "content": BODIES}},
     },
 )
 

@@ -124,32 +124,23 @@ async def test_a_writer_between_read_and_append_is_a_conflict(
     key: str, start: Started, make_sessions: Callable[..., SessionService]
 ) -> None:
     """Which the caller gets as an error, that a setting lets run again, or that a merging service settles."""
-    others = start()
+    others, once = start(), iter([1])
 
-    async def interfere(args: Any) -> dict[str, Any]:
-        set_count = f'set_variable("others", (get_variable("others") or 0) + {args["n"]})'
-        await ran(others, set_count, key=key)
+    async def interfere(_: Any) -> dict[str, Any]:
+        await ran(others, 'set_variable("others", (get_variable("others") or 0) + 1)', key=key)
         return {}
-
-    once = iter([1])
 
     async def interfere_once(args: Any) -> dict[str, Any]:
         return await interfere(args) if next(once, None) else {}
 
-    body = (
-        'tools.other({"n": 1}); set_variable("mine", get_variable("others")); return get_variable("others")'
-    )
+    always, at_first = ([MockTool(name="other", response=each)] for each in (interfere, interfere_once))
+    body = 'tools.other({}); set_variable("mine", get_variable("others")); return get_variable("others")'
     with pytest.raises(SessionConflictError):
-        await ran(start(tools=[MockTool(name="other", response=interfere)]), body, key=key)
+        await ran(start(tools=always), body, key=key)
 
-    again = start(
-        tools=[MockTool(name="other", response=interfere_once)],
-        settings=RuntimeSettings(limits=LIMITS, reruns_on_conflict=1),
-    )
+    again = start(tools=at_first, settings=RuntimeSettings(limits=LIMITS, reruns_on_conflict=1))
     assert await result_of(again, body, key=key) == 2
-
-    merging = start("merge", tools=[MockTool(name="other", response=interfere)])
-    assert await result_of(merging, body, key=key) == 2
+    assert await result_of(start("merge", tools=always), body, key=key) == 2
     sessions = make_sessions()
     assert (await stored(sessions, key)).state == {"name": "Ada", "others": 3, "mine": 2}
     await sessions.close()

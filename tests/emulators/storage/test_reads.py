@@ -39,34 +39,34 @@ def test_custom_metadata_is_kept_merged_and_replaced(bucket: storage.Bucket) -> 
 
 def test_every_object_and_bucket_has_a_storage_class(bucket: storage.Bucket, call: Call) -> None:
     """STANDARD, that of its bucket, or its own; a null takes none away."""
-    blob = bucket.blob("o")
-    blob.upload_from_string(b"x")
-    one = f"/storage/v1/b/{bucket.name}/o/o"
-    cold = {"name": f"{bucket.name}-cold", "storageClass": "NEARLINE"}
-    made = call("POST", "/storage/v1/b", json.dumps(cold).encode()).json()
-    nulled = call(
-        "POST", "/storage/v1/b", b'{"name": "%s-null", "storageClass": null}' % bucket.name.encode()
-    )
-    upload = f"/upload/storage/v1/b/{cold['name']}/o?uploadType=media&name="
-    found = [
-        call("GET", one).json(),
-        call("PATCH", one, b'{"storageClass": null, "contentType": "a/b"}').json(),
-        call("PUT", one, b'{"storageClass": null}').json(),
-        nulled.json(),
-        call("PATCH", f"/storage/v1/b/{bucket.name}", b'{"storageClass": null}').json(),
-    ]
-    colder = [
-        made,
-        call("POST", f"{upload}o", b"x").json(),
-        call("POST", f"{one}/copyTo/b/{cold['name']}/o/mine", b'{"contentType": "a/b"}').json(),
-        call(
-            "POST", f"/storage/v1/b/{cold['name']}/o/both/compose", b'{"sourceObjects": [{"name": "o"}]}'
-        ).json(),
-        call("PATCH", f"/storage/v1/b/{cold['name']}/o/o", b'{"storageClass": null}').json(),
-    ]
-
-    assert ["STANDARD"] * 5 == [resource["storageClass"] for resource in found]
-    assert ["NEARLINE"] * 5 == [resource["storageClass"] for resource in colder]
+    bucket.blob("o").upload_from_string(b"x")
+    buckets, cold = "/storage/v1/b", f"{bucket.name}-cold"
+    one = f"{buckets}/{bucket.name}/o/o"
+    null, parts = b'{"storageClass": null}', b'{"sourceObjects": [{"name": "o"}]}'
+    for storage_class, requests in (
+        (
+            "STANDARD",
+            [
+                ("GET", one, None),
+                ("PATCH", one, b'{"storageClass": null, "contentType": "a/b"}'),
+                ("PUT", one, null),
+                ("POST", buckets, b'{"name": "%s-null", "storageClass": null}' % bucket.name.encode()),
+                ("PATCH", f"{buckets}/{bucket.name}", null),
+            ],
+        ),
+        (
+            "NEARLINE",
+            [
+                ("POST", buckets, json.dumps({"name": cold, "storageClass": "NEARLINE"}).encode()),
+                ("POST", f"/upload{buckets}/{cold}/o?uploadType=media&name=o", b"x"),
+                ("POST", f"{one}/copyTo/b/{cold}/o/mine", b'{"contentType": "a/b"}'),
+                ("POST", f"{buckets}/{cold}/o/both/compose", parts),
+                ("PATCH", f"{buckets}/{cold}/o/o", null),
+            ],
+        ),
+    ):
+        for request in requests:
+            assert storage_class == call(*request).json()["storageClass"]
 
 
 def test_too_much_custom_metadata_is_refused(bucket: storage.Bucket) -> None:
