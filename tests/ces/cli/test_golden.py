@@ -60,28 +60,25 @@ def test_a_stored_conversation_is_saved_as_a_golden_that_passes(app: Path) -> No
     tests = app.parent / "evals"
     tests.mkdir()
 
-    for options, file in ((["--name", "greets"], "run.yaml"), (["--outputs"], "outputs.yaml")):
-        whole = ["ces", "golden", *at, KEY[1], str(tests / file), *options]
-        saved = CliRunner().invoke(command, whole)
+    goldens = []
+    for options, file in (
+        (["--name", "greets"], tests / "run.yaml"),
+        (["--outputs"], tests / "outputs.yaml"),
+    ):
+        saved = CliRunner().invoke(command, ["ces", "golden", *at, KEY[1], str(file), *options])
         assert (saved.exit_code, saved.stdout) == (0, "")
         assert "ces eval DIR --tests" in saved.stderr
+        goldens.append(yaml.safe_load(file.read_text())["conversations"][0])
     passes = ces("eval", app, "--tests", str(tests), "--name", "greets")
 
     assert passes.exit_code == 0, passes.output
-    golden, with_outputs = (
-        yaml.safe_load((tests / each).read_text())["conversations"][0]
-        for each in ("run.yaml", "outputs.yaml")
-    )
+    golden, with_outputs = goldens
     assert (golden["conversation"], with_outputs["conversation"]) == ("greets", "s1")
     assert golden["session_parameters"] == {"met": "", "tier": "silver"}
-    assert golden["turns"][0] == {
-        "event": "session start",
-        "tool_calls": [
-            {"action": "transfer_to_agent", "args": {"agent_name": "desk"}},
-            {"action": "greet", "args": {"name": "Ada"}},
-        ],
-        "agent": "Hello, Ada: 12:30 it is.",
-    }
+    transfer = {"action": "transfer_to_agent", "args": {"agent_name": "desk"}}
+    calls = [transfer, {"action": "greet", "args": {"name": "Ada"}}]
+    said = {"event": "session start", "agent": "Hello, Ada: 12:30 it is."}
+    assert golden["turns"][0] == {**said, "tool_calls": calls}
     assert with_outputs["turns"][0]["tool_calls"][1]["output"] == {"result": "Hello Ada"}
 
 

@@ -29,24 +29,25 @@ def test_ctrl_c_ends_an_evaluation_and_its_tools_at_once(tmp_path: Path) -> None
     """One asks a server that never answers, another works in the background; each has an hour."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         host = f"127.0.0.1:{server.getsockname()[1]}"
-        write_app(
-            tmp_path / "app",
-            {"root": {"tools": ["loop", "ask"]}},
-            tools={"loop": LOOPS, "ask": ASKS},
-            asynchronous=("loop",),
-        )
+        agents, tools = {"root": {"tools": ["loop", "ask"]}}, {"loop": LOOPS, "ask": ASKS}
+        write_app(tmp_path / "app", agents, tools=tools, asynchronous=("loop",))
         calls: list[object] = [{"name": "loop"}, {"name": "ask", "args": {"url": f"http://{host}/"}}]
         golden = {"conversations": [{"name": "a", "user": "Hi", "agent": "Done."}]}
-        script = [{"calls": calls}, "Done."]
-        write_files(tmp_path, {"app/evals/goldens/a.yaml": golden, "script.yaml": script})
-        words = ["ces", "eval", str(tmp_path / "app"), "--script", str(tmp_path / "script.yaml")]
+        files = {"app/evals/goldens/a.yaml": golden, "script.yaml": [{"calls": calls}, "Done."]}
+        write_files(tmp_path, files)
+        words: list[str | Path] = [
+            "ces",
+            "eval",
+            tmp_path / "app",
+            "--script",
+            tmp_path / "script.yaml",
+            "--allow-host",
+            host,
+        ]
+        line = [ready_programs() / "gcp-adk-store", *words, "--timeout", "3600"]
         before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
         try:
-            process = subprocess.Popen(
-                [ready_programs() / "gcp-adk-store", *words, "--allow-host", host, "--timeout", "3600"],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
+            process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         finally:
             signal.signal(signal.SIGINT, before)
         server.settimeout(60)

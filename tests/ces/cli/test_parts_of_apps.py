@@ -88,15 +88,8 @@ def test_a_toolset_is_called_where_an_option_says(tmp_path: Path) -> None:
     """With the key of an environment variable, and the session's values."""
     app = write(tmp_path, authentication=KEY)
     with serving() as web:
-        options = (
-            "--server",
-            f"Bank={web.url}/v1",
-            "--credential",
-            "Bank=BANK_KEY",
-            "--allow-host",
-            web.url[7:],
-        )
-        result = ask(app, *options, BANK_KEY="secret-key")
+        options = ("--server", f"Bank={web.url}/v1", "--credential", "Bank=BANK_KEY")
+        result = ask(app, *options, "--allow-host", web.url[7:], BANK_KEY="secret-key")
         asked = web.last
 
     assert result.exit_code == 0, result.output

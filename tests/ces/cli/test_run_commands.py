@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -144,34 +145,29 @@ def test_code_without_a_result_is_ended_and_says_why(folder: Path) -> None:
 
 
 def test_a_stored_session_keeps_what_changes(
-    folder: Path,
-    project: str,
-    connect: Callable[..., SessionService],
-    monkeypatch: pytest.MonkeyPatch,
+    folder: Path, project: str, connect: Callable[..., SessionService], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Made by the first command, read by the second, found by this process."""
     monkeypatch.setenv("ADK_STORE_PROJECT", project)
     place = ["--session", "shop/ada/s%2F1"]
     made = [*place, "--create", "--variables", '{"halved": 5}', "--said", "half it"]
-    missing, first, dry, second, again = (
-        half(folder, *HERE, *each)
-        for each in (place, made, [*place, "--dry-run", "--said", "dry"], place, made)
-    )
-    find = connect().get_session(app_name="shop", user_id="ada", session_id="s/1")
-    session = asyncio.run(find)
+    lines = (place, made, [*place, "--dry-run", "--said", "dry"], place, made)
+    missing, first, dry, second, again = results = [half(folder, *HERE, *each) for each in lines]
+    session = asyncio.run(connect().get_session(app_name="shop", user_id="ada", session_id="s/1"))
 
-    assert [2, 0, 0, 0, 2] == [each.exit_code for each in (missing, first, dry, second, again)]
-    where = (
-        f"shop/ada/s%2F1 in project {project}, database (default), prefix adk, no bucket, on the emulator at"
-    )
-    assert f"the session shop/ada/s%2F1 does not exist in project {project}, " in missing.stderr
-    assert "; create it with --create" in missing.stderr
-    assert f"session\n  {where}" in first.stdout
-    assert ": a copy, not stored\n" in dry.stdout
-    assert "halved = 7" in dry.stdout
-    assert ": changed\n" in second.stdout
-    assert "halved = 7" in second.stdout
-    assert "exists already" in again.stderr
+    assert [2, 0, 0, 0, 2] == [each.exit_code for each in results]
+    where = f"project {project}, database (default), prefix adk, no bucket, on the emulator at"
+    for result, says in (
+        (missing.stderr, f"the session shop/ada/s%2F1 does not exist in project {project}, "),
+        (missing.stderr, "; create it with --create"),
+        (first.stdout, f"session\n  shop/ada/s%2F1 in {where}"),
+        (dry.stdout, ": a copy, not stored\n"),
+        (dry.stdout, "halved = 7"),
+        (second.stdout, ": changed\n"),
+        (second.stdout, "halved = 7"),
+        (again.stderr, "exists already"),
+    ):
+        assert says in result
     assert session is not None
     assert 7 == session.state["halved"]
     assert ["user", "agent", "agent"] == [event.author for event in session.events]
@@ -186,10 +182,7 @@ SEES = """def sees() -> dict:
 
 
 def test_a_copy_has_what_the_session_has(
-    folder: Path,
-    project: str,
-    connect: Callable[..., SessionService],
-    monkeypatch: pytest.MonkeyPatch,
+    folder: Path, project: str, connect: Callable[..., SessionService], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its events, its variables, and those that it shares as they are now, not as they were in its events."""
     monkeypatch.setenv("ADK_STORE_PROJECT", project)
@@ -197,12 +190,10 @@ def test_a_copy_has_what_the_session_has(
 
     async def prepare() -> None:
         service = connect()
-        one, other = [
-            await service.create_session(app_name="shop", user_id="ada", session_id=name, state={"a": 1})
-            for name in ("one", "other")
-        ]
-        for session, delta in ((one, {"app:n": 1, "b": 2}), (other, {"app:n": 2})):
-            content = types.Content(role="user", parts=[types.Part(text="hello")])
+        content = types.Content(role="user", parts=[types.Part(text="hello")])
+        for name, delta in (("one", {"app:n": 1, "b": 2}), ("other", {"app:n": 2})):
+            where: dict[str, Any] = {"app_name": "shop", "user_id": "ada", "session_id": name}
+            session = await service.create_session(**where, state={"a": 1})
             actions = EventActions(state_delta=delta)
             event = Event(author="user", invocation_id="i", content=content, actions=actions)
             await service.append_event(session, event)

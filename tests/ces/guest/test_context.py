@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.ces.guest.runs import of_tool, result_of
+from tests.ces.guest.runs import as_tool, of_tool, result_of
 
 
 def said(author: str, *texts: str, **more: Any) -> dict[str, Any]:
@@ -15,12 +15,8 @@ def said(author: str, *texts: str, **more: Any) -> dict[str, Any]:
 
 
 USER_THEN_AGENT = [
-    said("user", "old"),
-    said("root", "old answer"),
-    said("user", "a", "b"),
-    said("user", "c"),
-    said("root", "x"),
-    said("helper", "y", "z"),
+    *(said("user", "old"), said("root", "old answer"), said("user", "a", "b"), said("user", "c")),
+    *(said("root", "x"), said("helper", "y", "z")),
 ]
 
 
@@ -103,27 +99,19 @@ def test_state_and_variables_are_the_same_plain_dict() -> None:
 
 def test_the_delta_is_what_changed() -> None:
     """Set to what it was is no change; a number that becomes a truth value is one, as is a nested change."""
-    answer = of_tool(
-        """
-        def tool():
-            set_variable("same", [1, {"x": None}])
-            set_variable("new", "n")
-            set_variable("one", True)
-            set_variable("inner", {"one": True})
-            remove_variable("gone")
-            context.state["nested"]["deep"].append(2)
-            set_variable("again", 1)
-            remove_variable("again")
-        """,
-        state={
-            "same": [1, {"x": None}],
-            "one": 1,
-            "inner": {"one": 1},
-            "gone": 1,
-            "nested": {"deep": [1]},
-            "kept": 0,
-        },
-    )
+    same = [1, {"x": None}]
+    body = f"""
+        set_variable("same", {same})
+        set_variable("new", "n")
+        set_variable("one", True)
+        set_variable("inner", {{"one": True}})
+        remove_variable("gone")
+        context.state["nested"]["deep"].append(2)
+        set_variable("again", 1)
+        remove_variable("again")
+    """
+    before = {"same": same, "one": 1, "inner": {"one": 1}, "gone": 1, "nested": {"deep": [1]}, "kept": 0}
+    answer = of_tool(as_tool(body), state=before)
 
     assert answer["state_delta"] == {
         "changed": {"new": "n", "one": True, "inner": {"one": True}, "nested": {"deep": [1, 2]}},

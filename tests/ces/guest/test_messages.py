@@ -147,17 +147,11 @@ def test_raw_bytes_that_were_never_encoded_travel_as_base64(raw: bytes) -> None:
 
 def test_what_is_not_known_travels_along_unseen() -> None:
     """A thought signature, the schema of a function: lost, a model would refuse the next call."""
+    part = {"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "c2ln"}
+    declared = {"functionDeclarations": [{"name": "f", "parameters": {"type": "OBJECT"}}]}
     wire = {
-        "contents": [
-            {
-                "role": "model",
-                "parts": [{"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "c2ln"}],
-            }
-        ],
-        "config": {
-            "temperature": 0.5,
-            "tools": [{"functionDeclarations": [{"name": "f", "parameters": {"type": "OBJECT"}}]}],
-        },
+        "contents": [{"role": "model", "parts": [part]}],
+        "config": {"temperature": 0.5, "tools": [declared]},
     }
     request = from_wire(LlmRequest, wire)
 
