@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -30,6 +30,8 @@ from tests.support.lengths import at_length
 
 USER: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user"}
 HISTORIES: Final = (0, 10, 100, at_length(210, 400))
+ADKS_HISTORIES: Final = at_length((0, 10, 40), HISTORIES)
+"""What ADK's services read grows with each event alike, so that few show it."""
 EVENT_BYTES: Final = 660
 ALL_SCOPES: Final = {"mine": 1, "user:n": 1, "app:m": 1}
 DELTAS: Final[dict[frozenset[Scope], dict[str, int]]] = {
@@ -192,7 +194,7 @@ class Conversations:
         await service.create_session(**USER, session_id="s")
         query = {"from_": [{"all_descendants": True}]}
         request = {"parent": f"projects/{project}/databases/(default)/documents", "structured_query": query}
-        for events in HISTORIES:
+        for events in HISTORIES if kind is store_service else ADKS_HISTORIES:
             await grow(service, "s", events, size=EVENT_BYTES)
             found = await asyncio.to_thread(lambda: list(self._client.run_query(request=request)))
             self._stored[kind, events] = [answer.document for answer in found if answer.document.name]
@@ -239,9 +241,11 @@ async def measured_warm(connect: Connect, meter: FirestoreMeter, turns: list[Tur
     return found
 
 
-def conversation(*, events: int, size: int, scopes: frozenset[Scope]) -> list[Turn]:
+def conversation(
+    *, events: int, size: int, scopes: frozenset[Scope], histories: Sequence[int] = HISTORIES
+) -> list[Turn]:
     """Return the turns that are measured of one conversation."""
-    return [Turn(history=history, events=events, event_bytes=size, scopes=scopes) for history in HISTORIES]
+    return [Turn(history=history, events=events, event_bytes=size, scopes=scopes) for history in histories]
 
 
 @pytest.mark.sample(2)
@@ -267,7 +271,9 @@ async def test_turns_of_a_process_that_knows_the_session_cost_what_the_model_say
     ours: Connect, meter: FirestoreMeter, size: int, events: int
 ) -> None:
     """It reads the segments that were sealed since; of 100 or 17 events, some sealed in the turn itself."""
-    turns = conversation(events=events, size=size, scopes=frozenset({"session", "user", "app"}))
+    histories = HISTORIES if size == EVENT_BYTES else at_length((0, 10, 34), HISTORIES)
+    scopes = frozenset[Scope]({"session", "user", "app"})
+    turns = conversation(events=events, size=size, scopes=scopes, histories=histories)
 
     assert counted(StoreServices(), turns, cold=False) == await measured_warm(ours, meter, turns)
 
@@ -279,7 +285,7 @@ async def test_turns_of_adks_services_cost_what_the_model_says(
     conversations: Conversations, meter: FirestoreMeter, events: int, scopes: frozenset[Scope]
 ) -> None:
     """Every event is read again, whoever read it before."""
-    turns = conversation(events=events, size=EVENT_BYTES, scopes=scopes)
+    turns = conversation(events=events, size=EVENT_BYTES, scopes=scopes, histories=ADKS_HISTORIES)
 
     assert counted(BuiltinServices(), turns, cold=True) == await measured_cold(
         adk_service, conversations, meter, turns
@@ -288,7 +294,7 @@ async def test_turns_of_adks_services_cost_what_the_model_says(
 
 async def test_adks_services_know_nothing_of_the_turn_before(builtin: Connect, meter: FirestoreMeter) -> None:
     """A process that took it reads as much as another."""
-    turns = conversation(events=6, size=660, scopes=frozenset())[:3]
+    turns = conversation(events=6, size=660, scopes=frozenset(), histories=ADKS_HISTORIES[:3])
 
     assert counted(BuiltinServices(), turns, cold=False) == await measured_warm(builtin, meter, turns)
 

@@ -26,6 +26,7 @@ from gcp_adk_store.model import memories as model
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.meters import FirestoreMeter
+from tests.support.lengths import at_length
 from tools.benchmarks.memory_embedder import PartsEmbedder
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
@@ -64,7 +65,7 @@ async def test_memories_of_the_store_cost_what_the_model_says(
 ) -> None:
     """Additions with all their seals and merges, and searches of processes that know the user or not."""
     embedder = PartsEmbedder(dimensions) if dimensions else None
-    count, added = 300, 2
+    count, added = at_length(150, 300), 2
     async with Store.connect(project=project, embedder=embedder) as store:
         memory = store.memory
         await memory.search_memory(query="note000001", **USER)

@@ -24,6 +24,8 @@ from tests.support.loop_work import counted_work
 EVENTS: Final = at_length(2_500, 10_000)
 LIMITS: Final = SessionLimits(seal_tail_bytes=at_length(16, 64) * 1024)
 """As many segments in either form."""
+EVENTS_OF_MANY: Final = at_length(30, 120)
+"""Enough for a segment."""
 
 
 def at(place: int) -> int:
@@ -65,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def fill() -> None:
         source = InMemorySessionService()
-        many = [("many", f"s{number}", 60) for number in range(18)]
+        many = [("many", f"s{number}", EVENTS_OF_MANY) for number in range(18)]
         for app, name, count in (("app", "short", 200), ("app", "long", EVENTS), *many):
             session = await source.create_session(
                 app_name=app, user_id="ada", session_id=name, state={"given": "at creation"}
@@ -73,7 +75,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for number in range(count):
                 await source.append_event(session, said(number))
         async with Store.local(folder, session_limits=LIMITS) as store:
-            for app, count in (("app", 200 + EVENTS), ("many", 18 * 60)):
+            for app, count in (("app", 200 + EVENTS), ("many", 18 * EVENTS_OF_MANY)):
                 assert count == (await copy(source, store.sessions, app_name=app)).events
 
     asyncio.run(fill())
@@ -156,19 +158,19 @@ PAGES: Final[list[tuple[str, dict[str, Any]]]] = [
     ("state", LONG),
     *(
         ("state", {**LONG, "event": point})
-        for point in (0, 10, at(2500), at(5000), at(7500), EVENTS - 10, EVENTS, "e10", f"e{EVENTS - 10}")
+        for point in at_length(
+            (at(5000), "e10"),
+            (0, 10, at(2500), at(5000), at(7500), EVENTS - 10, EVENTS, "e10", f"e{EVENTS - 10}"),
+        )
     ),
     ("state", {**LONG, "event": f"{datetime.fromtimestamp(at(5000), UTC):%FT%TZ}"}),
     ("difference", LONG),
     *(
         ("difference", {**LONG, "from": begin, "to": end})
         for begin, end in (
-            (10, 20),
-            (EVENTS - 10, 20),
             (at(2500), at(7500)),
-            (at(4000), at(6000)),
-            (at(5000), at(5000) + 1),
             ("e10", f"e{EVENTS - 10}"),
+            *at_length((), ((10, 20), (EVENTS - 10, 20), (at(4000), at(6000)), (at(5000), at(5000) + 1))),
         )
     ),
 ]
@@ -199,6 +201,7 @@ async def led(client: httpx.AsyncClient, address: str, says: str) -> Read:
     raise AssertionError(f"{says} is not found")
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("count", [0, 1, *map(at, (1000, 2345, 5000, 6100)), EVENTS - 1, EVENTS])
 async def test_the_state_at_each_place_is_what_the_events_before_it_made(
     client: httpx.AsyncClient, count: int
@@ -227,6 +230,7 @@ async def test_the_state_at_each_place_is_what_the_events_before_it_made(
             assert "The session was created without this key" in found.text
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("begin", "end"),
     [(10, 20), (at(2400), at(2900)), (at(5000), at(5000) + 100), (at(6000), 10), (0, EVENTS)],
@@ -249,6 +253,7 @@ async def test_two_places_of_a_session_are_compared(client: httpx.AsyncClient, b
         assert not unread & {"often", "given"}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("end", [4050, 5001, 6789, 9990])
 async def test_a_time_is_found_after_a_number_that_took_all_reads(
     client: httpx.AsyncClient, read: list[str], end: int

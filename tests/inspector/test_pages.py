@@ -15,7 +15,6 @@ from gcp_adk_store import Point, Store
 from gcp_adk_store.inspector import create_app, pages, session_pages, site
 from gcp_adk_store.inspector.conversation import HITS
 from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, NAMES_PER_PAGE, Reader
-from gcp_adk_store.inspector.session_pages import TIMELINE_EVENTS
 from tests.inspector.story import CALM, CALM_PLACE, PDF, PNG, Read, client_of, seen
 from tests.support.stored import change, put, session_path
 
@@ -243,38 +242,29 @@ async def test_the_timeline_shows_turns_with_tokens(app: FastAPI) -> None:
     assert "The events before are sealed; segment 1 begins." in page.text
 
 
-async def test_each_seal_is_on_one_page_of_the_timeline(store: Store, app: FastAPI) -> None:
-    """Also one between two pages: as many marks as segments that are sealed."""
+async def test_a_timeline_of_many_turns_has_pages(
+    store: Store, app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each event is on one, and so is each seal, also one between two pages."""
+    monkeypatch.setattr(session_pages, "TIMELINE_EVENTS", 20)
     session = await store.sessions.create_session(**CALM)
-    for number in range(2 * TIMELINE_EVENTS):
-        content = types.Content(parts=[types.Part(text="x" * 100)])
-        await store.sessions.append_event(session, Event(id=f"e{number}", author="agent", content=content))
-    pages, asked = [], "/timeline?app=support&user=ada&session=s1"
+    for number in range(43):
+        event = Event(author="user", invocation_id=f"turn-{number}.", content=types.UserContent("x" * 100))
+        await store.sessions.append_event(session, event)
+    shown, asked = list[Read](), "/timeline?app=support&user=ada&session=s1"
     async with client_of(app) as client:
         while asked:
-            pages.append(Read((await client.get(asked)).text))
-            asked = next((each["href"] for each in pages[-1].all("a") if "first=" in each["href"]), "")
+            shown.append(Read((await client.get(asked)).text))
+            asked = next((each["href"] for each in shown[-1].all("a") if "first=" in each["href"]), "")
         documents = Read((await client.get("/vitals", params=CALM_PLACE)).text)
-    marks = [word for page in pages for word in page.text.split("segment ")[1:]]
+    turns = [word for page in shown for word in page.text.split() if word.startswith("turn-")]
+    marks = [word for page in shown for word in page.text.split("segment ")[1:]]
 
+    assert [f"turn-{number}." for number in range(43)] == turns
+    assert "This page has events 41 to 43." in shown[-1].text
+    assert "The first events" in shown[-1].text
     assert f"Segments {len(marks)};" in documents.text
     assert len(marks) > 2
-
-
-async def test_a_timeline_of_many_turns_has_pages(store: Store, app: FastAPI) -> None:
-    """Each event is on one."""
-    session = await store.sessions.create_session(**CALM)
-    for number in range(TIMELINE_EVENTS + 3):
-        await store.sessions.append_event(session, Event(author="user", invocation_id=f"turn-{number}."))
-    first = await seen(app, "timeline")
-    (following,) = [each["href"] for each in first.all("a") if "first=201" in each["href"]]
-    async with client_of(app) as client:
-        last = Read((await client.get(following)).text)
-    turns = [word for page in (first, last) for word in page.text.split() if word.startswith("turn-")]
-
-    assert [f"turn-{number}." for number in range(TIMELINE_EVENTS + 3)] == turns
-    assert "This page has events 201 to 203." in last.text
-    assert "The first events" in last.text
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ EXAMPLE = ROOT / "examples/cloud_run"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 BY_NAME = re.compile(
-    r"""(pip|uv|pipx|poetry)[ ](install|add|run|wheel|download)\b[^\n`]*
+    r"""(pip|uv|pipx|poetry)[ ](install|add|run|wheel|download)\b[^\n`&;]*
         (?<![./\w-])gcp[-_.]adk[-_.]store(?![-_.\w/]) """,
     re.IGNORECASE | re.VERBOSE,
 )
@@ -38,7 +38,7 @@ SPREADS = re.compile(r"--find-links|--extra-index-url")
 
 
 def mentions() -> Iterator[tuple[str, str]]:
-    """Yield every line that readers see or copy: documents, examples, the package's code, build files."""
+    """Yield every text that readers see or copy: documents, examples, the package's code, build files."""
     folders = (
         "docs",
         "emulators",
@@ -55,7 +55,7 @@ def mentions() -> Iterator[tuple[str, str]]:
     files += [path for folder in folders for path in (ROOT / folder).rglob("*")]
     for path in files:
         if path.is_file() and path.suffix in kinds and ".terraform" not in path.parts:
-            yield from ((str(path.relative_to(ROOT)), line) for line in path.read_text().splitlines())
+            yield str(path.relative_to(ROOT)), path.read_text()
 
 
 @pytest.mark.parametrize(
@@ -71,17 +71,16 @@ def mentions() -> Iterator[tuple[str, str]]:
 )
 def test_a_command_that_asks_an_index_is_recognised(line: str, *, asks: bool) -> None:
     """By the package's name in any spelling; a path to a wheel or a clone names a file."""
-    installs = line.partition("&&")[0]
-
-    assert asks == bool(BY_NAME.search(installs))
+    assert asks == bool(BY_NAME.search(line))
 
 
 def test_no_document_error_or_example_installs_the_package_by_name() -> None:
     """Nor adds a place to look in beside the index, where the highest version wins."""
     found = [
-        f"{name}: {line.strip()}"
-        for name, line in mentions()
-        if any(BY_NAME.search(part) for part in re.split(r"&&|;", line)) or SPREADS.search(line)
+        f"{name}: {each[0]}"
+        for name, text in mentions()
+        for asks in (BY_NAME, SPREADS)
+        for each in asks.finditer(text)
     ]
 
     assert [] == found

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.project.test_commands import made
 
 ONE_FILE = """
@@ -21,6 +23,7 @@ def test_of_it(shared, number):
 """
 
 
+@pytest.mark.long
 def test_a_file_runs_on_one_worker(tmp_path: Path) -> None:
     """As ``make test`` distributes them: a plugin whose option stopped working would go unnoticed."""
     *_, command = made("test")

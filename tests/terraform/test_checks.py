@@ -24,8 +24,11 @@ def test_files_are_formatted(terraform: Terraform) -> None:
     assert (0, "") == (run.returncode, run.stdout)
 
 
-@pytest.mark.sample(4)
-@pytest.mark.parametrize("name", FOLDERS)
+UNPLANNED = ["examples/cmek", "examples/dataflow", "examples/org_policies", "examples/vpc_sc"]
+"""Those of which no test in the short form makes a plan, which finds as much."""
+
+
+@pytest.mark.parametrize("name", at_length(UNPLANNED, FOLDERS))
 def test_a_configuration_is_valid(terraform: Terraform, prepared: Path, name: str) -> None:
     """Every argument is one that the provider has, of its type, and nothing required is missing."""
     assert [] == terraform.validate(prepared / name)
@@ -91,6 +94,7 @@ def installed(terraform: Terraform, prepared: Path) -> Mapping[str, str]:
     return {name: f"{source}/{{}}/{platform}" for source, name in sources}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("version", "taken"), [("6.50.0", False), ("7.0.0", True), ("8.99.0", True), ("9.0.0", False)]
 )
@@ -155,6 +159,7 @@ def test_what_an_earlier_release_made_is_kept(
     }  # what is computed
 
 
+@pytest.mark.long
 def test_stand_ins_make_nothing(terraform: Terraform, configurations: Path) -> None:
     """An apply by mistake must not look as if it had worked."""
     folder = configurations / "examples/minimal"

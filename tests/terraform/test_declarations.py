@@ -12,6 +12,7 @@ from google.genai import types
 
 from gcp_adk_store import GcsArtifactService, SessionService, Store, StoreSettings
 from gcp_adk_store.testing.emulators import Emulator
+from tests.support.lengths import at_length
 from tests.support.queries import (
     LIMITS,
     Index,
@@ -33,7 +34,7 @@ AS_WHOM = {
 OF_ENCRYPTION = {"ADK_STORE_ENCRYPTION_KEY", "ADK_STORE_ENCRYPT_ARTIFACTS", "ADK_STORE_KEYS_DATABASE"}
 """What concerns a store with ``encryption`` alone."""
 ORIGIN = "https://app.example.com"
-PREFIXES = ("adk", "Support-2")
+PREFIXES = at_length(("Support-2",), ("adk", "Support-2"))
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 SESSION: dict[str, Any] = {**USER, "session_id": "session"}
 DAY = timedelta(days=1)
@@ -191,7 +192,6 @@ def test_every_output_waits_for_the_grants(declared: Declared) -> None:
     assert {"google_firestore_field.unindexed", "google_firestore_index.pages"} <= waits["environment"]
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize("expire_artifacts", [True, False])
 @pytest.mark.parametrize("prefix", PREFIXES)
 async def test_lifecycle_rules_delete_what_has_ended_and_nothing_else(
