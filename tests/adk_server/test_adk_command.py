@@ -1,5 +1,6 @@
 """``gcp-adk-store adk`` reports a mistake of the URIs in one line, before anything is served."""
 
+import itertools
 import json
 import os
 import re
@@ -75,7 +76,6 @@ def test_the_schemes_are_those_of_adk_and_of_this_store() -> None:
         assert known - own[kind] == names | ({"sqlite"} if kind == "memory" else set())
 
 
-@pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize(
     ("option", "uri", "scheme"),
     [
@@ -101,37 +101,37 @@ def test_the_schemes_are_those_of_adk_and_of_this_store() -> None:
     ],
 )
 def test_a_scheme_that_nobody_knows_is_one_line_with_the_right_one(
-    server: str, option: str, uri: str, scheme: str
+    option: str, uri: str, scheme: str
 ) -> None:
     """And no traceback about SQL databases; what it shows steers no terminal."""
-    run = adk(server, f"{option}={uri}", "echo")
+    for server in SERVERS:
+        run = adk(server, f"{option}={uri}", "echo")
 
-    assert 2 == run.exit_code
-    assert f"Error: {option}: unknown scheme {scheme}" in run.output
-    assert 1 == len(run.output.splitlines())
+        assert 2 == run.exit_code, server
+        assert f"Error: {option}: unknown scheme {scheme}" in run.output
+        assert 1 == len(run.output.splitlines())
 
 
-@pytest.mark.parametrize("uri", ["my-bucket", "/a/b", "x\x1b[2J\n://p", "://", "9x://y"])
-def test_what_is_no_uri_is_one_line_too(uri: str) -> None:
+def test_what_is_no_uri_is_one_line_too() -> None:
     """ADK's run would keep artifacts in memory; what the user gave is not shown: it may steer a terminal."""
-    run = adk("run", f"--artifact_service_uri={uri}", "echo", "hello")
+    for uri in ("my-bucket", "/a/b", "x\x1b[2J\n://p", "://", "9x://y"):
+        run = adk("run", f"--artifact_service_uri={uri}", "echo", "hello")
 
-    assert 2 == run.exit_code
-    assert (
-        "Error: --artifact_service_uri: the scheme is missing; known schemes: file://, gs://, gs+local://, "
-        "memory://\n" == run.output
-    )
+        assert 2 == run.exit_code, uri
+        assert (
+            "Error: --artifact_service_uri: the scheme is missing; known schemes: file://, gs://, "
+            "gs+local://, memory://\n" == run.output
+        )
 
 
-@pytest.mark.parametrize("server", ["api_server", "web"])
-@pytest.mark.parametrize("path", ["store", "/"])
-def test_a_folder_that_is_not_an_absolute_path_is_reported(server: str, path: str) -> None:
+def test_a_folder_that_is_not_an_absolute_path_is_reported() -> None:
     """Before anything is served; nothing is created."""
-    run = adk(server, f"--session_service_uri=firestore+local://{path}", "echo")
+    for server, path in itertools.product(("api_server", "web"), ("store", "/")):
+        run = adk(server, f"--session_service_uri=firestore+local://{path}", "echo")
 
-    assert 2 == run.exit_code, run.output
-    assert "must go on with an absolute path: firestore+local:///PATH" in run.output
-    assert not Path("store").exists()
+        assert 2 == run.exit_code, run.output
+        assert "must go on with an absolute path: firestore+local:///PATH" in run.output
+        assert not Path("store").exists()
 
 
 @pytest.mark.parametrize("name", ["services.yaml", "services.yml", "services.py"])
@@ -153,7 +153,6 @@ def test_sql_databases_are_left_to_adk(scheme: str) -> None:
     assert "database" in str(run.exception).lower(), run.exception
 
 
-@pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize(
     "options",
     [
@@ -166,16 +165,17 @@ def test_sql_databases_are_left_to_adk(scheme: str) -> None:
     ],
 )
 def test_a_missing_bucket_is_reported_before_anything_is_served(
-    server: str, options: list[str], storage_emulator: Emulator
+    options: list[str], storage_emulator: Emulator
 ) -> None:
     """That of artifacts and that of payloads; with the command that makes it on the emulator."""
     create_bucket("my-bucket", storage_emulator.address)
-    run = adk(server, *options, "echo")
+    for server in SERVERS:
+        run = adk(server, *options, "echo")
 
-    assert 2 == run.exit_code
-    (line,) = run.output.splitlines()
-    assert "Error: gs://no-such-bucket does not exist; make it: curl " in line
-    assert f"{storage_emulator.address}/storage/v1/b" in line
+        assert 2 == run.exit_code, server
+        (line,) = run.output.splitlines()
+        assert "Error: gs://no-such-bucket does not exist; make it: curl " in line
+        assert f"{storage_emulator.address}/storage/v1/b" in line
 
 
 def test_the_bucket_is_there_after_the_command_that_makes_it(

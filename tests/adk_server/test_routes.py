@@ -91,7 +91,7 @@ async def test_sessions_are_listed_by_pages(client: httpx.AsyncClient, store: St
 
 
 async def test_events_are_listed_in_both_directions(client: httpx.AsyncClient) -> None:
-    """A page goes on where the one before ended, and the last one has no successor."""
+    """A page goes on where the one before ended, and the last one has no successor; usage is by turn."""
     newest = (await client.get(f"{SESSION}/events", params={"limit": 4, "direction": "backward"})).json()
     rest = (
         await client.get(
@@ -101,6 +101,7 @@ async def test_events_are_listed_in_both_directions(client: httpx.AsyncClient) -
     ).json()
     oldest = (await client.get(f"{SESSION}/events", params={"limit": 1})).json()
     whole = (await client.get(f"{SESSION}/events", params={"limit": 6})).json()
+    usage = (await client.get(f"{SESSION}/usage")).json()
 
     assert ["answer 2", "question 2", "answer 1", "question 1"] == texts(newest["events"])
     assert ["answer 0", "question 0"] == texts(rest["events"])
@@ -108,6 +109,8 @@ async def test_events_are_listed_in_both_directions(client: httpx.AsyncClient) -
     assert (6, None) == (len(whole["events"]), whole["next_cursor"])
     assert ["question 0"] == texts(oldest["events"])
     assert "turn-0" == oldest["events"][0]["event"]["invocationId"]
+    assert ["turn-0", "turn-1", "turn-2"] == [turn["invocation_id"] for turn in usage["turns"]]
+    assert 6 == usage["events"]
 
 
 async def test_what_json_lacks_is_shown_as_near_as_it_can_be(client: httpx.AsyncClient, store: Store) -> None:
@@ -132,10 +135,14 @@ async def test_what_json_lacks_is_shown_as_near_as_it_can_be(client: httpx.Async
 
 
 async def test_a_fork_and_a_restore_go_back_to_a_point(client: httpx.AsyncClient, store: Store) -> None:
-    """Before a message that the user edits, after an event, by position or by time."""
+    """Before a message that the user edits, after an event, by position or by time.
+
+    An administrator hands a session to another user, as after a guest logged in.
+    """
     before = {"before_invocation": "turn-1"}
     fork = await client.post(f"{SESSION}/fork", json={"at": before, "to_session_id": "f"})
     whole = await client.post(f"{SESSION}/fork")
+    handed = await client.post(f"{SESSION}/fork", json={"to_user_id": "eve"}, headers={"x-user": "admin"})
     restored = await client.post(
         f"{SESSION}/restore", json={"at": {"after_event": "agent-0"}, "keep_as": "kept"}
     )
@@ -145,6 +152,7 @@ async def test_a_fork_and_a_restore_go_back_to_a_point(client: httpx.AsyncClient
     assert (201, "f", 2) == (fork.status_code, fork.json()["session_id"], fork.json()["events"])
     assert {"app_name": APP, "user_id": "ada", "session_id": "s1", "position": 2} == fork.json()["origin"]
     assert 6 == whole.json()["events"]
+    assert (201, "eve") == (handed.status_code, handed.json()["user_id"])
     assert (200, 2) == (restored.status_code, restored.json()["events"])
     assert kept is not None
     assert session is not None
@@ -165,14 +173,6 @@ async def test_an_event_is_redacted(client: httpx.AsyncClient, store: Store) -> 
     assert dry.json()["sha256"] == done.json()["sha256"]
     assert after is not None
     assert [len(session.events) + 1, done.json()["audit_id"]] == [len(after.events), after.events[-1].id]
-
-
-async def test_usage_is_reported_by_turn(client: httpx.AsyncClient) -> None:
-    """As get_session_usage has it."""
-    usage = (await client.get(f"{SESSION}/usage")).json()
-
-    assert ["turn-0", "turn-1", "turn-2"] == [turn["invocation_id"] for turn in usage["turns"]]
-    assert 6 == usage["events"]
 
 
 async def test_a_session_is_deleted_with_its_artifacts(client: httpx.AsyncClient, store: Store) -> None:
@@ -243,67 +243,59 @@ def described(app: FastAPI) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 async def test_each_route_asks_who_may(app: FastAPI, client: httpx.AsyncClient, store: Store) -> None:
-    """Before anything else, and nothing happens for others."""
+    """Before anything else, and nothing happens for others.
+
+    In OpenAPI each has a sentence, and all are under one heading beside ADK's own.
+    """
     before = await store.sessions.get_session(**WHO)
-    routes = [*described(app), ("GET", f"{SESSION}/follow")]  # an event stream is not in OpenAPI
+    operations = described(app)
+    routes = [*operations, ("GET", f"{SESSION}/follow")]  # an event stream is not in OpenAPI
     refused = [await client.request(method, path, headers={"x-user": "eve"}) for method, path in routes]
     unknown = [await client.request(method, path, headers={"x-user": ""}) for method, path in routes]
     for_another = await client.post(f"{SESSION}/fork", json={"to_user_id": "eve"})
 
     assert 16 == len(routes)
+    assert all(operation["description"] for operation in operations.values())
+    assert {"store"} == {tag for operation in operations.values() for tag in operation["tags"]}
     assert {403} == {each.status_code for each in (*refused, *unknown, for_another)}
     assert before == await store.sessions.get_session(**WHO)
 
 
-async def test_an_administrator_hands_a_session_to_another_user(client: httpx.AsyncClient) -> None:
-    """As after a guest logged in."""
-    fork = await client.post(f"{SESSION}/fork", json={"to_user_id": "eve"}, headers={"x-user": "admin"})
-
-    assert (201, "eve") == (fork.status_code, fork.json()["user_id"])
-
-
-@pytest.mark.sample(8)
-@pytest.mark.parametrize(
-    ("method", "path", "given", "status"),
-    [
-        ("GET", f"{ADA}/sessions?limit=0", None, 422),
-        ("GET", f"{ADA}/sessions?limit=201", None, 422),
-        ("GET", f"{ADA}/sessions?label=x", None, 400),
-        ("GET", f"{ADA}/sessions?cursor=x", None, 400),
-        ("GET", f"{SESSION}/events?cursor=x", None, 400),
-        ("GET", f"{SESSION}/events?direction=up", None, 422),
-        ("GET", f"{ADA}/sessions/none/events", None, 404),
-        ("GET", f"{ADA}/sessions/none", None, 404),
-        ("GET", f"{ADA}/sessions/none/usage", None, 404),
-        ("PATCH", SESSION, {"title": "two\nlines"}, 400),
-        ("PATCH", SESSION, {"other": 1}, 422),
-        ("POST", f"{SESSION}/fork", {"at": {}}, 422),
-        ("POST", f"{SESSION}/fork", {"at": {"position": 1, "after_event": "x"}}, 422),
-        ("POST", f"{SESSION}/fork", {"at": {"position": -1}}, 422),
-        ("POST", f"{SESSION}/fork", {"at": {"as_of": "2026-01-01T00:00:00"}}, 400),
-        ("POST", f"{SESSION}/fork", {"to_session_id": "s1"}, 409),
-        ("POST", f"{SESSION}/restore", {"at": {"after_event": "none"}}, 404),
-        ("POST", f"{SESSION}/restore", {}, 422),
-        ("POST", f"{SESSION}/uploads", {"filename": "x"}, 400),
-        ("POST", f"{SESSION}/uploads/x", {"filename": "x"}, 400),
-        ("POST", f"{SESSION}/uploads/{'0' * 32}", {"filename": "x"}, 404),
-        ("GET", f"{SESSION}/artifacts/link?filename=x", None, 404),
-    ],
-)
-async def test_what_cannot_be_is_reported_by_its_status(
-    client: httpx.AsyncClient, method: str, path: str, given: Any, status: int
-) -> None:
-    """What the client can repair; nothing of it is an error of the server."""
-    assert status == (await client.request(method, path, json=given)).status_code
+REFUSED: list[tuple[str, str, Any, int]] = [
+    ("GET", f"{ADA}/sessions?limit=0", None, 422),
+    ("GET", f"{ADA}/sessions?limit=201", None, 422),
+    ("GET", f"{ADA}/sessions?label=x", None, 400),
+    ("GET", f"{ADA}/sessions?cursor=x", None, 400),
+    ("GET", f"{SESSION}/events?cursor=x", None, 400),
+    ("GET", f"{SESSION}/events?direction=up", None, 422),
+    ("GET", f"{ADA}/sessions/none/events", None, 404),
+    ("GET", f"{ADA}/sessions/none", None, 404),
+    ("GET", f"{ADA}/sessions/none/usage", None, 404),
+    ("PATCH", SESSION, {"title": "two\nlines"}, 400),
+    ("PATCH", SESSION, {"other": 1}, 422),
+    ("POST", f"{SESSION}/fork", {"at": {}}, 422),
+    ("POST", f"{SESSION}/fork", {"at": {"position": 1, "after_event": "x"}}, 422),
+    ("POST", f"{SESSION}/fork", {"at": {"position": -1}}, 422),
+    ("POST", f"{SESSION}/fork", {"at": {"as_of": "2026-01-01T00:00:00"}}, 400),
+    ("POST", f"{SESSION}/fork", {"to_session_id": "s1"}, 409),
+    ("POST", f"{SESSION}/restore", {"at": {"after_event": "none"}}, 404),
+    ("POST", f"{SESSION}/restore", {}, 422),
+    ("POST", f"{SESSION}/uploads", {"filename": "x"}, 400),
+    ("POST", f"{SESSION}/uploads/x", {"filename": "x"}, 400),
+    ("POST", f"{SESSION}/uploads/{'0' * 32}", {"filename": "x"}, 404),
+    ("GET", f"{SESSION}/artifacts/link?filename=x", None, 404),
+]
+"""Method, path, body, and the status of the answer."""
 
 
-def test_the_routes_are_described(app: FastAPI) -> None:
-    """Each with a sentence, and under one heading beside ADK's own."""
-    routes = described(app)
+async def test_what_cannot_be_is_reported_by_its_status(client: httpx.AsyncClient, store: Store) -> None:
+    """What the client can repair; nothing of it is an error of the server, and nothing happens."""
+    before = await store.sessions.get_session(**WHO)
+    for method, path, given, status in REFUSED:
+        answer = await client.request(method, path, json=given)
+        assert status == answer.status_code, (method, path, given)
 
-    assert 15 == len(routes)
-    assert all(operation["description"] for operation in routes.values())
-    assert {"store"} == {tag for operation in routes.values() for tag in operation["tags"]}
+    assert before == await store.sessions.get_session(**WHO)
 
 
 @pytest.mark.parametrize(

@@ -201,18 +201,3 @@ def test_no_project_is_needed(deployment: Deployment, storage_emulator: Emulator
 
     assert 0 == run.exit_code, run.stderr
     assert f"bucket {deployment.bucket}, on the emulator at {storage_emulator.address}" in run.stdout
-
-
-def test_many_artifacts_are_listed(deployment: Deployment) -> None:
-    """Each once, in the order of their names."""
-    names = [f"f{number:02}" for number in range(20)]
-
-    async def save_all() -> None:
-        async with deployment.store() as store:
-            for name in names:
-                await store.artifacts.save_artifact(**OF, filename=name, artifact=types.Part(text=name))
-
-    done(save_all())
-    shown = json.loads(deployment.run("artifacts", "list", *NAMED, "--json").stdout)
-
-    assert names == [each["filename"] for each in shown["versions"]]

@@ -138,7 +138,7 @@ def test_a_hostile_session_is_redacted_and_deleted_itself(folder: Path) -> None:
     """An id that the store takes names exactly its session, also in the commands that the output shows."""
     taken = [
         id_ for name, id_ in HOSTILE.items() if id_.strip() and "long" not in name and "half" not in name
-    ]
+    ][at_length(slice(2, None, 4), slice(None))]
 
     async def make() -> None:
         async with Store.local(folder / "store") as store:

@@ -55,8 +55,8 @@ CALM_PAGES: Final[list[tuple[str, dict[str, Any], str]]] = [
     ("memories", {**OF_ADA, "q": "parcel"}, "score 0."),
 ]
 """In the short form every other one, in this order: tests of requests look at the content of all."""
-LAYOUTS: Final = ("sessions", "session", "timeline", "matrix", "difference", "restore")
-"""One page of each kind: a form with a table, a conversation, drawings, values, and what is confirmed."""
+LAYOUTS: Final = ("sessions", "session", "matrix", "restore")
+"""One page of each kind: a form with a table, a conversation, a drawing, and what is confirmed."""
 HOSTILE: Final = [
     (path, asked)
     for path, asked in {path: asked for path, asked in reversed(HOSTILE_PAGES) if path != "events"}.items()

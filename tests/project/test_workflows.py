@@ -132,6 +132,7 @@ def test_hooks_of_git_are_commands_of_the_makefile() -> None:
     assert {"system"} == {hook["language"] for hook in repo["hooks"]}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("changed", "stage", "hooks"),
     [

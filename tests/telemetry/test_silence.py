@@ -25,6 +25,7 @@ from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import COMMON_FAULTS
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.support.damage import HUSH
+from tests.support.lengths import at_length
 from tests.telemetry.watched import Watched
 
 WHOSE = "whose"
@@ -126,7 +127,9 @@ def test_telemetry_contains_nothing_that_was_said(
         seed=st.integers(0, 2**32),
         rate=st.sampled_from([0.0, 0.3, 1.0]),
     )
-    @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(
+        max_examples=at_length(3, 25), deadline=None, suppress_health_check=list(HealthCheck), database=None
+    )
     def check(said: list[Any], words: str, seed: int, rate: float) -> None:
         faults = [Refuse("PERMISSION_DENIED")] if rate == 1 else FAULTS
         firestore_proxy.plan = storage_proxy.plan = RandomFaults(seed, rate, faults)

@@ -263,6 +263,7 @@ def test_pages_without_the_proxy_are_refused(terraform: Terraform, configuration
     assert ["web shows every user's sessions to whoever opens it: name in iap_members who may."] == refused
 
 
+@pytest.mark.long
 def test_the_collector_can_be_left_out(plans: Plans) -> None:
     """With everything that it alone needs."""
     plan = plans(EXAMPLE, gc_schedule=None)
