@@ -151,23 +151,20 @@ def test_pods_act_as_the_account_of_the_store_on_the_store(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["Deployment", "CronJob"])
 def test_pods_meet_the_standard_that_their_namespace_enforces(kind: str) -> None:
-    """What the standard ``restricted`` asks of a pod beside a user without rights."""
-    found, container = pod(kind)
+    """What the standard ``restricted`` asks of a pod beside a user without rights.
 
-    assert {"pod-security.kubernetes.io/enforce": "restricted"} == the("Namespace")["metadata"]["labels"]
-    assert "RuntimeDefault" == found["securityContext"]["seccompProfile"]["type"]
-    assert container["securityContext"]["allowPrivilegeEscalation"] is False
-    assert {"name", "emptyDir"} == {key for volume in found["volumes"] for key in volume}
-
-
-@pytest.mark.parametrize("kind", ["Deployment", "CronJob"])
-def test_pods_write_nothing_but_a_bounded_folder_of_their_own(kind: str) -> None:
-    """Where ADK and Python look for their home and for temporary files."""
+    They write nothing but a bounded folder of their own, where ADK and Python look for their home and for
+    temporary files.
+    """
     found, container = pod(kind)
     (volume,) = found["volumes"]
     (mount,) = container["volumeMounts"]
     homes = {each["value"] for each in container["env"] if each["name"] == "HOME"}
 
+    assert {"pod-security.kubernetes.io/enforce": "restricted"} == the("Namespace")["metadata"]["labels"]
+    assert "RuntimeDefault" == found["securityContext"]["seccompProfile"]["type"]
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    assert {"name", "emptyDir"} == set(volume)
     assert container["securityContext"]["readOnlyRootFilesystem"]
     assert {mount["mountPath"]} == {"/tmp"} == homes  # noqa: S108  # the pod's
     assert volume["name"] == mount["name"]

@@ -80,63 +80,39 @@ def main_story(start: Start) -> Iterator[Story]:
         yield go_on(before, Api(second.url))
 
 
-@pytest.fixture(params=["adk_story", "main_story"])
-def story(request: pytest.FixtureRequest) -> Story:
-    """A conversation with each of the servers."""
-    chosen: Story = request.getfixturevalue(request.param)
-    return chosen
+@pytest.mark.parametrize("kind", ["adk_story", "main_story"])
+def test_all_of_a_server_that_was_killed_is_there_in_the_next(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    """Events, state, times and artifacts, to the last letter; the conversation goes on there.
 
+    A session was made over REST, two turns were taken, and state was patched without a turn. The probes of
+    the example ask ADK's own path.
+    """
+    story: Story = request.getfixturevalue(kind)
+    before = story.before
+    about = before.kept[f"{NOTES}/versions/latest/metadata"]
 
-def test_a_session_is_made_over_rest(story: Story) -> None:
-    """With state of the session and of the user."""
-    made = story.before.made
-
-    assert ("s1", "ada") == (made["id"], made["userId"])
-    assert {"topic": "errands", "user:name": "Ada"} == made["state"]
-
-
-def test_turns_are_taken_over_run_and_run_sse(story: Story) -> None:
-    """The second turn knows of the first."""
-    assert ["Noted. 1 in all."] == texts(story.before.run)
-    assert ["Noted. 2 in all."] == texts(story.before.streamed)
-
-
-def test_state_is_patched_without_a_turn(story: Story) -> None:
-    """A new value beside what the turns wrote, by an event of the user."""
-    expected = {"topic": "chores", "user:name": "Ada", "app:seen": 1, "notes": ["buy milk", "call Bob"]}
-    patched = story.before.patched
-
-    assert expected == patched["state"]
-    assert patched == story.before.kept[SESSION]
-    assert 4 + 4 + 1 == len(patched["events"])
-
-
-def test_artifacts_of_an_agent_are_listed_and_loaded(story: Story) -> None:
-    """Each version, and what is known of it."""
-    kept = story.before.kept
-    about = kept[f"{NOTES}/versions/latest/metadata"]
-
-    assert ["notes.txt"] == kept[ARTIFACTS]
-    assert [0, 1] == kept[f"{NOTES}/versions"]
-    assert {"text": "buy milk"} == kept[f"{NOTES}/versions/0"]
-    assert {"text": "buy milk\ncall Bob"} == kept[NOTES]
+    assert ("s1", "ada") == (before.made["id"], before.made["userId"])
+    assert {"topic": "errands", "user:name": "Ada"} == before.made["state"]
+    assert (["Noted. 1 in all."], ["Noted. 2 in all."]) == (texts(before.run), texts(before.streamed))
+    assert {
+        "topic": "chores",
+        "user:name": "Ada",
+        "app:seen": 1,
+        "notes": ["buy milk", "call Bob"],
+    } == before.patched["state"]
+    assert before.patched == before.kept[SESSION]
+    assert 4 + 4 + 1 == len(before.patched["events"])
+    assert ["notes.txt"] == before.kept[ARTIFACTS]
+    assert [0, 1] == before.kept[f"{NOTES}/versions"]
+    assert {"text": "buy milk"} == before.kept[f"{NOTES}/versions/0"]
+    assert {"text": "buy milk\ncall Bob"} == before.kept[NOTES]
     assert (1, "text/plain") == (about["version"], about["mimeType"])
     assert about["canonicalUri"].endswith("/notes/ada/s1/notes.txt/1")
-
-
-def test_all_of_a_server_that_was_killed_is_there_in_the_next(story: Story) -> None:
-    """Events, state, times and artifacts, to the last letter."""
-    assert story.before.kept == story.kept
-
-
-def test_the_conversation_goes_on_in_the_next_server(story: Story) -> None:
-    """Its turn counts the notes that were taken before."""
+    assert before.kept == story.kept
     assert ["Noted. 3 in all."] == texts(story.after.run("feed the cat"))
     assert "buy milk\ncall Bob\nfeed the cat" == story.after.get(NOTES)["text"]
-
-
-def test_a_probe_is_answered(story: Story) -> None:
-    """By ADK's own path, which the example's probes ask."""
     assert {"status": "ok"} == story.after.get("/health")
 
 

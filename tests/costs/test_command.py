@@ -58,7 +58,10 @@ def as_markdown(found: dict[str, Any]) -> str:
 
 
 def test_the_worked_example_is_what_the_command_says(tmp_path: Path) -> None:
-    """The table and the plot of docs/costs.md, from the command line that stands there."""
+    """The table and the plot of docs/costs.md, from the command line that stands there.
+
+    The plot has one line for each kind of services.
+    """
     text, arguments = worked_example()
     found = described(*arguments, "--plot", str(tmp_path / "costs.svg"))
     turns = 2 * found["workload"]["history"] / found["workload"]["events_per_turn"] + 1
@@ -66,7 +69,10 @@ def test_the_worked_example_is_what_the_command_says(tmp_path: Path) -> None:
     assert as_markdown(found) in text
     (line,) = re.findall(r"^gcp_adk_store saves .*$", cost(*arguments).output, re.MULTILINE)
     assert f"{line}.\n" in text
-    assert (DOCS / "costs.svg").read_text() == (tmp_path / "costs.svg").read_text()
+    drawn = (tmp_path / "costs.svg").read_text()
+    assert (DOCS / "costs.svg").read_text() == drawn
+    lines = ET.fromstring(drawn).findall("{http://www.w3.org/2000/svg}polyline")  # noqa: S314  # its own
+    assert 2 == len(lines)
     assert (
         f"conversations of {turns:.0f} turns, {found['workload']['sessions_per_day']:.0f} new ones"
         in re.sub(r"\s+", " ", text)
@@ -75,26 +81,24 @@ def test_the_worked_example_is_what_the_command_says(tmp_path: Path) -> None:
 
 
 def test_json_has_the_tables_numbers() -> None:
-    """And the prices and the workload that they are of."""
+    """And the prices and the workload that they are of.
+
+    The saving is the difference of the totals and its share of the others' total. By default nothing is free.
+    """
     found = described(*USED)
     ours, theirs = found["services"]
+    difference = theirs["total"] - ours["total"]
+    saving = re.search(r"gcp_adk_store saves ([\d.]+) USD a month, (\d+) %", cost(*USED).output)
 
     assert ("USD", "us-central1") == (found["prices"]["currency"], found["prices"]["location"])
     assert sum(line["cost"] for line in theirs["lines"]) == pytest.approx(theirs["total"])
     assert ours["operations"]["reads"] < theirs["operations"]["reads"]
     assert 100 == found["workload"]["sessions_per_day"]
     assert 12 == len(ours["curve"]) == len(theirs["curve"])
-
-
-def test_the_saving_is_reported() -> None:
-    """The difference of the totals and its share of the others' total; in JSON as numbers."""
-    found = described(*USED)
-    ours, theirs = (services["total"] for services in found["services"])
-    saving = re.search(r"gcp_adk_store saves ([\d.]+) USD a month, (\d+) %", cost(*USED).output)
-
-    assert theirs - ours == pytest.approx(found["saving"]["amount"])
+    assert difference == pytest.approx(found["saving"]["amount"])
     assert saving is not None
-    assert (f"{theirs - ours:.2f}", f"{100 * (theirs - ours) / theirs:.0f}") == saving.groups()
+    assert (f"{difference:.2f}", f"{100 * difference / theirs['total']:.0f}") == saving.groups()
+    assert 0 == described(*USED, "--free-tier")["services"][0]["total"] < ours["total"]
 
 
 @pytest.mark.parametrize("name", LIKE)
@@ -195,22 +199,6 @@ def test_prices_come_from_a_file(tmp_path: Path, *, is_whole: bool) -> None:
 
     assert prices == dearer["prices"]
     assert 2 * of_writes[0] == pytest.approx(of_writes[1])
-
-
-def test_the_free_tier_is_taken_off_where_it_is_asked_for() -> None:
-    """By default nothing is free."""
-    assert 0 == described(*USED, "--free-tier")["services"][0]["total"]
-    assert 0 < described(*USED)["services"][0]["total"]
-
-
-def test_a_plot_is_written(tmp_path: Path) -> None:
-    """As SVG, with one line for each kind of services."""
-    file = tmp_path / "plot.svg"
-    result = cost(*USED, "--plot", str(file))
-    drawn = ET.fromstring(file.read_text())  # noqa: S314  # written by the command
-
-    assert 0 == result.exit_code, result.output
-    assert 2 == len(drawn.findall("{http://www.w3.org/2000/svg}polyline"))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from gcp_adk_store.doctor.bucket import LIFECYCLE
 from gcp_adk_store.doctor.examination import examine
 from gcp_adk_store.doctor.findings import Finding, Place, Status
 from gcp_adk_store.doctor.report import CHECKS, CHECKS_OF_ANCHORS, CHECKS_OF_KEYS, findings_of
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator, create_bucket
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from tests.doctor.google_apis import BUCKET, DATABASE, PROJECT, GoogleApis
 
 DOCS = (Path(__file__).parents[2] / "docs/doctor.md").read_text()
@@ -30,59 +30,41 @@ def doctor(*arguments: str) -> Result:
     return CliRunner().invoke(command, ["doctor", *arguments], env={"COLUMNS": "200"})
 
 
-@pytest.fixture(scope="module")
-def emulated(firestore_emulator: Emulator, storage_emulator: Emulator) -> tuple[str, str]:
-    """The names of a deployment on the emulators."""
-    assert firestore_emulator.address
-    project, bucket = f"demo-{uuid.uuid4().hex[:20]}", f"bucket-{uuid.uuid4().hex}"
-    create_bucket(bucket, storage_emulator.address)
-    return project, bucket
+def test_the_emulators_are_looked_at_as_far_as_they_go(
+    project: str, adk_store_bucket: str, firestore_emulator: Emulator
+) -> None:
+    """By the command of the document: a short table of what applies, and one line that names what does not.
 
-
-@pytest.fixture(scope="module")
-def shown(emulated: tuple[str, str]) -> str:
-    """What the command of the documentation prints of it."""
+    The first line says where it looked; without a project, that is the one of stores that name none. Latency
+    is drawn as a histogram for documents and one for objects, whose bars count the reads.
+    """
     (line,) = re.findall(r"^gcp-adk-store (doctor --project .*)$", DOCS, re.MULTILINE)
-    names = dict(zip(("my-project", "my-bucket"), emulated, strict=True))
+    names = {"my-project": project, "my-bucket": adk_store_bucket}
     result = doctor(*(names.get(word, word) for word in shlex.split(line)[1:]))
-    assert 0 == result.exit_code, result.output
-    assert {*names} <= {*shlex.split(line)}
-    return result.output
-
-
-def test_the_emulators_are_looked_at_as_far_as_they_go(shown: str) -> None:
-    """A short table of what applies there, and one line that names what does not."""
+    shown = result.output
+    first, assumed = (each.splitlines()[0] for each in (shown, doctor().output))
+    drawn = shown.split("reading ")[1:]
+    counts = [
+        sum(int(count) for count in re.findall(r"ms .*?(?:█ *| )(\d+) *$", part, re.MULTILINE))
+        for part in drawn
+    ]
     lines = {
         match[2]: match[1]
         for match in re.finditer(r"^ ?(ok|skipped|warn|fail) +(.+?)  +(.*?) *$", shown, re.MULTILINE)
     }
     (aside,) = re.findall(r"^does not apply on an emulator: (.*)$", shown, re.MULTILINE)
 
+    assert 0 == result.exit_code, result.output
+    assert {*names} <= {*shlex.split(line)}
+    assert f"project {project}, database (default), prefix adk, bucket {adk_store_bucket}" in first
+    assert firestore_emulator.address in first
+    assert assumed.startswith("project demo-adk-store, database (default), prefix adk, no bucket")
+    assert ["documents", "objects"] == [part.split()[0] for part in drawn]
+    assert [20, 20] == counts
     assert dict.fromkeys(("bucket", *PROBES), "ok") == lines
     assert {*CHECKS} - {*lines} == {*aside.split(", ")}
     assert f"{len(lines)} ok\n" in shown
     assert "skipped" not in shown
-
-
-def test_it_says_where_it_looked(shown: str, emulated: tuple[str, str], firestore_emulator: Emulator) -> None:
-    """In the first line; without a project, that is the one of stores that name none."""
-    first, assumed = (each.splitlines()[0] for each in (shown, doctor().output))
-
-    assert f"project {emulated[0]}, database (default), prefix adk, bucket {emulated[1]}" in first
-    assert firestore_emulator.address in first
-    assert assumed.startswith("project demo-adk-store, database (default), prefix adk, no bucket")
-
-
-def test_latency_is_drawn(shown: str) -> None:
-    """As a histogram for documents and one for objects; its bars count the reads."""
-    drawn = shown.split("reading ")[1:]
-    counts = [
-        sum(int(count) for count in re.findall(r"ms .*?(?:█ *| )(\d+) *$", part, re.MULTILINE))
-        for part in drawn
-    ]
-
-    assert ["documents", "objects"] == [part.split()[0] for part in drawn]
-    assert [20, 20] == counts
 
 
 def test_a_missing_bucket_ends_it_with_1(project: str, storage_emulator: Emulator) -> None:

@@ -86,24 +86,22 @@ def test_a_healthy_store_passes_every_check_and_stays_as_it_is(folder: Path) -> 
     assert [] == [each for each in (folder / "objects").rglob("*") if each.is_file()]
 
 
-def test_json_has_the_same(folder: Path) -> None:
-    """For programs: the folder, every check, its commands, and all samples."""
-    answer = json.loads(doctor(folder, "--prefix", "team", "--json").stdout)
+def test_json_has_the_same_and_no_cloud_is_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For programs: the folder, every check, its commands, and all samples.
 
+    Not even where credentials are wrong and an emulator is named.
+    """
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere.json")
+    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:9")
+    result = doctor(folder, "--prefix", "team", "--json")
+    answer = json.loads(result.stdout)
+
+    assert 0 == result.exit_code, result.output
+    assert "emulator" not in result.output
     assert (str(folder), "team", None) == (answer["local"], answer["prefix"], answer["project"])
     assert list(FOLDER_CHECKS) == [each["check"] for each in answer["findings"]]
     assert {"check", "status", "says", "commands", "terraform"} == {*answer["findings"][0]}
     assert [20, 20] == [len(samples) for samples in answer["latency_ms"].values()]
-
-
-def test_no_cloud_is_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even where credentials are wrong and an emulator is named."""
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere.json")
-    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:9")
-    result = doctor(folder)
-
-    assert 0 == result.exit_code, result.output
-    assert "emulator" not in result.output
 
 
 def test_the_document_has_every_check_in_order() -> None:

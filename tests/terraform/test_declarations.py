@@ -113,27 +113,19 @@ def declared(request: pytest.FixtureRequest, plans: Plans) -> Declared:
     return Declared(plans(MODULE, prefix=request.param, **variables), request.param)
 
 
-def test_the_fields_without_an_index_are_those_of_the_page(declared: Declared) -> None:
-    """Not one more: its queries would fail; not one less: it would be paid for."""
+def test_the_fields_and_the_indexes_are_those_of_the_page(declared: Declared) -> None:
+    """Of fields without an index not one more: its queries would fail; not one less: it would be paid for.
+
+    A TTL policy for each collection whose documents end; indexes for pages of an app and by labels, in both
+    orders. Firestore has one setting of a field: two resources would undo each other.
+    """
+    names = [(each["collection"], each["field"]) for each in declared.values("google_firestore_field")]
+
     assert {name: sorted(fields) for name, fields in documented_exemptions().items()} == {
         name: sorted(fields) for name, fields in declared.fields("index_config").items()
     }
-
-
-def test_the_fields_of_ttl_policies_are_those_of_the_page(declared: Declared) -> None:
-    """One for each collection whose documents end."""
     assert {name: [field] for name, field in documented_ends().items()} == declared.fields("ttl_config")
-
-
-def test_a_field_is_declared_once(declared: Declared) -> None:
-    """Firestore has one setting of a field: two resources would undo each other."""
-    names = [(each["collection"], each["field"]) for each in declared.values("google_firestore_field")]
-
     assert sorted(set(names)) == sorted(names)
-
-
-def test_the_indexes_are_those_of_the_page(declared: Declared) -> None:
-    """For pages of an app and by labels, in both orders."""
     assert declared.indexes() == documented_indexes(declared.prefix)
 
 
