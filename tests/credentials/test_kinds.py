@@ -120,30 +120,22 @@ def test_credentials_of_the_environment_are_found(
 
 
 def test_settings_say_whose_credentials_they_are(key_file: Written) -> None:
-    """File, quota project and universe."""
-    place = StoreSettings.from_env(
-        {
-            "ADK_STORE_CREDENTIALS_FILE": str(key_file(universe_domain="example.test")),
-            "ADK_STORE_QUOTA_PROJECT": "paying",
-            "GOOGLE_CLOUD_UNIVERSE_DOMAIN": "example.test",
-        }
-    )
-    identity = StoreCredentials.from_settings(place).find().identity
+    """File, quota project, universe, and an account to act as."""
+    env = {
+        "ADK_STORE_CREDENTIALS_FILE": str(key_file(universe_domain="example.test")),
+        "ADK_STORE_QUOTA_PROJECT": "paying",
+        "GOOGLE_CLOUD_UNIVERSE_DOMAIN": "example.test",
+    }
+    identity = StoreCredentials.from_settings(StoreSettings.from_env(env)).find().identity
+    env = {"ADK_STORE_CREDENTIALS_FILE": str(key_file()), "ADK_STORE_IMPERSONATE": TARGET}
+    acting = StoreCredentials.from_settings(StoreSettings.from_env(env)).find().identity
 
     assert (EMAIL, "paying", "example.test") == (
         identity.principal,
         identity.quota_project,
         identity.universe_domain,
     )
-
-
-def test_an_account_to_act_as_is_a_setting(key_file: Written) -> None:
-    """As ADK_STORE_IMPERSONATE."""
-    place = StoreSettings.from_env(
-        {"ADK_STORE_CREDENTIALS_FILE": str(key_file()), "ADK_STORE_IMPERSONATE": TARGET}
-    )
-
-    assert TARGET == StoreCredentials.from_settings(place).find().identity.impersonates
+    assert TARGET == acting.impersonates
 
 
 def test_the_quota_project_is_sent(key_file: Written) -> None:

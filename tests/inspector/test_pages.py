@@ -389,7 +389,12 @@ async def test_memories_are_listed_and_searched_with_scores(app: FastAPI) -> Non
 
 @pytest.mark.usefixtures("calm")
 async def test_artifacts_are_previewed(app: FastAPI) -> None:
-    """Each kind in its own way, beside its versions."""
+    """Each kind in its own way, beside its versions, of which texts are compared line by line.
+
+    Bytes are answered whole, with their length; shown in the page only if their kind runs nothing.
+    """
+    compared = await seen(app, "artifact", {**CALM_PLACE, "name": "notes.txt", "version": 1, "against": 0})
+    assert "Compared with version 0 @@ -1,3 +1,4 @@ one - two + 2 three + four" in compared.text
     for name, element, says in (
         ("plot.png", "img", "image/png"),
         ("call.wav", "audio", "audio/"),
@@ -402,6 +407,13 @@ async def test_artifacts_are_previewed(app: FastAPI) -> None:
         assert page.all(element), name
         assert says in page.text
         assert "Save the file" in page.text
+    async with client_of(app) as client:
+        answer = await client.get("/content", params={**CALM_PLACE, "name": "letter.pdf", "version": 0})
+
+    assert PDF == answer.content
+    assert f"{len(PDF)}" == answer.headers["content-length"]
+    assert "frame-ancestors 'self'" in answer.headers["content-security-policy"]
+    assert answer.headers["content-disposition"].startswith("inline")
 
 
 @pytest.mark.usefixtures("calm")
@@ -418,19 +430,10 @@ async def test_artifacts_are_listed_with_their_newest_versions(
         last = Read((await client.get(following)).text)
 
     assert "notes.txt text/plain 17 2 " in page.text
+    assert {"plot.png", "notes.txt", "rows.csv"} <= set(page.text.split())
     assert (1, 0, 0) == tuple(len(each.all("img")) for each in (page, covered, last))
     assert 5 == len(await store.artifacts.list_artifact_keys(**CALM))
     assert (3, 2) == tuple(len(each.all("tr")) - 1 for each in (first, last))
-
-
-@pytest.mark.usefixtures("calm")
-async def test_texts_of_two_versions_are_compared(app: FastAPI) -> None:
-    """Line by line."""
-    page = await seen(app, "artifact", {**CALM_PLACE, "name": "notes.txt", "version": 1, "against": 0})
-    listed = await seen(app, "artifacts")
-
-    assert "Compared with version 0 @@ -1,3 +1,4 @@ one - two + 2 three + four" in page.text
-    assert {"plot.png", "notes.txt", "rows.csv"} <= set(listed.text.split())
 
 
 async def test_an_artifact_that_a_restore_removed_keeps_its_page(
@@ -449,18 +452,6 @@ async def test_an_artifact_that_a_restore_removed_keeps_its_page(
 
         assert "removed the artifact" in page.text, parameters
         assert 2 == len(page.all("tr")) - 1
-
-
-@pytest.mark.usefixtures("calm")
-async def test_bytes_are_answered_whole(app: FastAPI) -> None:
-    """With their length; shown in the page only if their kind runs nothing."""
-    async with client_of(app) as client:
-        answer = await client.get("/content", params={**CALM_PLACE, "name": "letter.pdf", "version": 0})
-
-    assert PDF == answer.content
-    assert f"{len(PDF)}" == answer.headers["content-length"]
-    assert "frame-ancestors 'self'" in answer.headers["content-security-policy"]
-    assert answer.headers["content-disposition"].startswith("inline")
 
 
 @pytest.mark.usefixtures("calm")

@@ -19,7 +19,7 @@ from gcp_adk_store.inspector.conversation import (
     event_view,
     moment,
 )
-from gcp_adk_store.inspector.documents import Links, Place, document_tree
+from gcp_adk_store.inspector.documents import document_tree
 from gcp_adk_store.inspector.masking import (
     MAX_COLUMNS,
     MAX_ROWS,
@@ -243,18 +243,6 @@ def test_documents_show_kinds_and_sizes_under_a_mask() -> None:
     assert "masked: text of 6 characters" == masked["state"]["key"]
     assert {"foreign": "geo_point_value"} == shown["strange"]
     assert {"bytes": 6, "base64": "c2VjcmV0"} == shown["state"]["bytes"]
-
-
-@given(st.text(max_size=20), st.text(max_size=20), st.text(max_size=20))
-def test_links_hold_any_ids(app: str, user: str, session: str) -> None:
-    """They are plain ASCII, and lead to the inspector alone."""
-    place = Place(app=app, user=user, session=session)
-    address = Links("/in").to("session", place, cursor=None, page=1)
-
-    assert Links("/in").is_own(address)
-    assert not Links("").is_own(f"/{address}")
-    assert "cursor" not in address.partition("?")[2].partition("app=")[0]
-    assert place == Place.of(place.parameters)
 
 
 def _changing(delta: dict[str, Any]) -> Event:

@@ -50,17 +50,19 @@ def packages(decided: Plan) -> list[str]:
     return list(step.commands[-1])
 
 
-def test_nothing_is_installed_where_all_is_there() -> None:
-    """Whatever is asked for."""
-    assert Plan(steps=()) == plan(READY, PARTS, root=ROOT)
-
-
 def test_the_demo_needs_python_and_the_emulators_alone() -> None:
-    """And pip first, which Debian's Python has not, then uv, which installs the rest."""
+    """And pip first, which Debian's Python has not, then uv, which installs the rest.
+
+    The site is made without the environment of the tests: its generator reads the code and does not import
+    it. Nor does the lock file need what it lists.
+    """
     decided = plan(BARE, ["emulators"], root=ROOT)
 
     assert [PIP, UV.folder, ".venv", "emulators"] == names(decided)
     assert [set(), {PIP}, {PIP, UV.folder}, {".venv"}] == [set(step.after) for step in decided.steps]
+    assert [PIP, UV.folder, ".venv-docs"] == names(plan(BARE, ["docs"], root=ROOT))
+    assert [PIP, UV.folder] == names(plan(BARE, ["uv"], root=ROOT))
+    assert ".venv" in names(plan(BARE, ["docs", "curl"], root=ROOT))
 
 
 def test_the_tests_need_all_and_wait_only_for_what_they_stand_on() -> None:
@@ -78,13 +80,6 @@ def test_the_tests_need_all_and_wait_only_for_what_they_stand_on() -> None:
         "emulators": {".venv"},
         ".cache/ces": {".venv"},
     } == after
-
-
-def test_the_site_is_made_without_the_environment_of_the_tests() -> None:
-    """Its generator reads the code and does not import it; nor does the lock file need what it lists."""
-    assert [PIP, UV.folder, ".venv-docs"] == names(plan(BARE, ["docs"], root=ROOT))
-    assert [PIP, UV.folder] == names(plan(BARE, ["uv"], root=ROOT))
-    assert ".venv" in names(plan(BARE, ["docs", "curl"], root=ROOT))
 
 
 def test_pip_is_unpacked_once() -> None:
@@ -179,16 +174,15 @@ def test_a_python_without_pip_is_reported_where_nothing_brings_one() -> None:
     assert "ensurepip" in decided.missing[0]
 
 
-def test_terraform_of_the_machine_is_taken() -> None:
-    """What stands in for its providers is installed all the same."""
-    machine = dataclasses.replace(READY, outdated=BARE.outdated)
+def test_what_is_there_is_taken() -> None:
+    """Whatever is asked for; of Terraform the machine's, and what stands in for its providers all the same.
 
-    assert [UV.folder, ".venv", ".venv-terraform"] == names(plan(machine, ["terraform"], root=ROOT))
+    A uv of the clone is installed for the lock file, or for an environment that is missing.
+    """
+    outdated = dataclasses.replace(READY, outdated=BARE.outdated)
+    without_uv = dataclasses.replace(READY, outdated=frozenset({UV.folder}))
 
-
-def test_the_lock_file_is_made_by_a_uv_of_the_clone() -> None:
-    """It is installed for that, or for an environment that is missing, and not without need."""
-    lacking = dataclasses.replace(READY, outdated=frozenset({UV.folder}))
-
-    assert [UV.folder] == names(plan(lacking, ["uv"], root=ROOT))
-    assert [] == names(plan(lacking, [*TEST, "oldest"], root=ROOT))
+    assert Plan(steps=()) == plan(READY, PARTS, root=ROOT)
+    assert [UV.folder, ".venv", ".venv-terraform"] == names(plan(outdated, ["terraform"], root=ROOT))
+    assert [UV.folder] == names(plan(without_uv, ["uv"], root=ROOT))
+    assert [] == names(plan(without_uv, [*TEST, "oldest"], root=ROOT))
