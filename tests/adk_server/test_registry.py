@@ -158,19 +158,11 @@ async def test_a_uri_has_one_service_until_the_services_are_closed() -> None:
     assert sessions is not session_service("firestore://p")
 
 
-async def test_a_service_that_was_closed_serves_again(project: str) -> None:
-    """Two servers of one process share a service, and the first that ends closes it."""
-    service = session_service(f"firestore://{project}")
-    await service.create_session(**WHO)
-    await close_services()
-    found = await service.get_session(**WHO)
-    await service.close()
-
-    assert found is not None
-
-
 async def test_services_are_closed_when_the_server_ends(project: str) -> None:
-    """Where its app was made with ``lifespan=adk_server.lifespan``, whatever ends it."""
+    """Where its app was made with ``lifespan=adk_server.lifespan``, whatever ends it.
+
+    Two servers of one process share a service, and the first that ends closes it: it serves again.
+    """
     service = session_service(f"firestore://{project}")
 
     async def serve() -> None:
@@ -181,27 +173,26 @@ async def test_services_are_closed_when_the_server_ends(project: str) -> None:
     with pytest.raises(RuntimeError, match="crashed"):
         await serve()
 
+    found = await service.get_session(**WHO)
+    await service.close()
+
+    assert found is not None
     assert service is not session_service(f"firestore://{project}")
 
 
 @pytest.mark.usefixtures("registry")
-@pytest.mark.parametrize(
-    ("arguments", "status", "shown"),
-    [
+def test_the_command_hands_over_to_adk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options, help and exit status are ADK's own; a mistake in a URI is a message and no traceback."""
+    monkeypatch.chdir(tmp_path)
+    for arguments, status, shown in (
         (["--help"], 0, "Agent Development Kit CLI tools."),
         (["api_server", "--help"], 0, "--session_service_uri"),
         (["no_such_command"], 2, "No such command 'no_such_command'"),
         (["api_server", "--no_such_option"], 2, "No such option '--no_such_option'"),
         (["api_server", "--session_service_uri", "firestore://p?prefx=a"], 2, "did you mean 'prefix'?"),
         (["web", "--artifact_service_uri", "gs://my-bucket/folder"], 1, "'/folder' cannot follow it"),
-    ],
-)
-def test_the_command_hands_over_to_adk(
-    arguments: list[str], status: int, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Options, help and exit status are ADK's own; a mistake in a URI is a message and no traceback."""
-    monkeypatch.chdir(tmp_path)
-    run = CliRunner().invoke(command, ["adk", *arguments])
+    ):
+        run = CliRunner().invoke(command, ["adk", *arguments])
 
-    assert (status, True) == (run.exit_code, shown in run.output)
-    assert "Traceback" not in run.output
+        assert (status, True) == (run.exit_code, shown in run.output), arguments
+        assert "Traceback" not in run.output

@@ -88,28 +88,24 @@ def test_an_artifact_in_a_pipe_is_its_bytes_alone(deployment: Deployment) -> Non
     assert (0, bytes(range(256))) == (run.returncode, run.stdout), run.stderr
 
 
-@pytest.mark.parametrize("version", [(), ("--version", "7")], ids=str)
-def test_an_artifact_that_is_not_there_ends_it_with_1(
-    deployment: Deployment, tmp_path: Path, version: tuple[str, ...]
-) -> None:
-    """With the command that lists those there are; the file is as it was."""
+def test_an_artifact_that_is_not_there_ends_it_with_1(deployment: Deployment, tmp_path: Path) -> None:
+    """With the command that lists those there are; the file is as it was.
+
+    A file that cannot be written ends it with 2, and the command for another file.
+    """
     done(save(deployment, "plot.png", b"old"))
     file = tmp_path / "out"
     file.write_text("kept")
-    name = "plot.png" if version else "other"
-    result = deployment.run("artifacts", "get", *NAMED, "--filename", name, *version, "-o", str(file))
-    helps = follow(result.stderr.strip().rpartition("list them: ")[2])
+    for which in (("other",), ("plot.png", "--version", "7")):
+        result = deployment.run("artifacts", "get", *NAMED, "--filename", *which, "-o", str(file))
+        helps = follow(result.stderr.strip().rpartition("list them: ")[2])
 
-    assert 1 == result.exit_code
-    assert ["artifacts", "list", *deployment.options, *NAMED] == helps
+        assert 1 == result.exit_code, which
+        assert ["artifacts", "list", *deployment.options, *NAMED] == helps
     assert "plot.png" in deployment.run(*helps).stdout
     assert "kept" == file.read_text()
     assert [file] == list(tmp_path.iterdir())
 
-
-def test_a_file_that_cannot_be_written_is_reported(deployment: Deployment, tmp_path: Path) -> None:
-    """With 2, and the command for another file."""
-    done(save(deployment, "plot.png", b"old"))
     nowhere = str(tmp_path / "missing" / "out")
     result = deployment.run("artifacts", "get", *NAMED, "--filename", "plot.png", "-o", nowhere)
 
@@ -154,26 +150,20 @@ def test_all_artifacts_are_deleted(
     assert stays == [each["filename"] for each in left]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
+def test_a_deletion_that_is_not_decided_is_refused(deployment: Deployment) -> None:
+    """Nothing is deleted."""
+    done(save(deployment, "plot.png", b"1"))
+    for arguments, says in (
         ((*NAMED, "--all"), "neither is given"),
         ((*NAMED, "--all", "--yes", "--dry-run"), "both are given"),
         ((*NAMED, "--yes"), "name one artifact with --filename, or all with --all"),
         ((*NAMED, "--yes", "--all", "--filename", "plot.png"), "name one artifact"),
         ((*NAMED[:4], "--yes", "--filename", "plot.png"), "Session ID must be provided"),
-    ],
-    ids=str,
-)
-def test_a_deletion_that_is_not_decided_is_refused(
-    deployment: Deployment, arguments: tuple[str, ...], says: str
-) -> None:
-    """Nothing is deleted."""
-    done(save(deployment, "plot.png", b"1"))
-    result = deployment.run("artifacts", "delete", *arguments)
+    ):
+        result = deployment.run("artifacts", "delete", *arguments)
 
-    assert (2, "") == (result.exit_code, result.stdout)
-    assert says in result.stderr
+        assert (2, "") == (result.exit_code, result.stdout), arguments
+        assert says in result.stderr
     assert "plot.png" in deployment.run("artifacts", "list", *NAMED).stdout
 
 
@@ -187,17 +177,12 @@ def test_no_bucket_is_an_error_that_ends_with_the_command(deployment: Deployment
     assert "the bucket does not exist" in missing.stderr
 
 
-def test_a_listing_of_nothing_says_so(deployment: Deployment) -> None:
-    """And ends with 0."""
-    result = deployment.run("artifacts", "list", *NAMED)
-
-    assert (0, "no artifacts") == (result.exit_code, result.stdout.splitlines()[-1])
-
-
 def test_no_project_is_needed(deployment: Deployment, storage_emulator: Emulator) -> None:
-    """Objects are found by their bucket."""
+    """Objects are found by their bucket; a listing of nothing says so, and ends with 0."""
+    nothing = deployment.run("artifacts", "list", *NAMED)
     done(save(deployment, "plot.png", b"1"))
     run = deployment.led("artifacts", "list", *NAMED, ADK_STORE_PROJECT="")
 
+    assert (0, "no artifacts") == (nothing.exit_code, nothing.stdout.splitlines()[-1])
     assert 0 == run.exit_code, run.stderr
     assert f"bucket {deployment.bucket}, on the emulator at {storage_emulator.address}" in run.stdout

@@ -169,13 +169,12 @@ def test_a_hostile_session_is_redacted_and_deleted_itself(folder: Path) -> None:
     assert ["store"] == [each.name for each in folder.iterdir()]
 
 
-@pytest.mark.parametrize("reason", ["", " ", "two\nlines", "a\x1b[31mb", "x" * 501, "a\u202eb"])
-def test_a_reason_that_steers_a_terminal_is_refused(folder: Path, reason: str) -> None:
+def test_a_reason_that_steers_a_terminal_is_refused(folder: Path) -> None:
     """It is stored and shown later: nothing is written."""
     before = read_documents(folder / "store")
     ids = ["--app", "app", "--user", "victim", "--session", "s", "--event", "e0"]
+    for reason in ("", " ", "two\nlines", "a\x1b[31mb", "x" * 501, "a\u202eb"):
+        result = run(folder, ["sessions", "redact", "--yes", "--reason", reason, *ids])
 
-    result = run(folder, ["sessions", "redact", "--yes", "--reason", reason, *ids])
-
-    assert 2 == result.exit_code
+        assert 2 == result.exit_code, reason
     assert before == read_documents(folder / "store")

@@ -1,6 +1,7 @@
 """The commands copy, export and import, on stores in folders."""
 
 import asyncio
+import itertools
 import json
 import signal
 import subprocess
@@ -83,39 +84,33 @@ def test_a_conflict_ends_with_1(folder: Path, tmp_path: Path) -> None:
     assert "conflict: user 'bob', session 's1': the target has other events" in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("source", "says"),
-    [
+def test_a_uri_that_is_wrong_ends_with_2(tmp_path: Path) -> None:
+    """The message has no password."""
+    sql = "postgres-of-another-name"
+    for source, says in (
         ("nothing", "a store is named by a URI"),
         ("adk-firestore://p/d/e", "write adk-firestore://PROJECT/DATABASE"),
-        (
-            "postgres-of-another-name://user:secret@host/db",
-            "ADK cannot open postgres-of-another-name://host/db",
-        ),
-    ],
-)
-def test_a_uri_that_is_wrong_ends_with_2(tmp_path: Path, source: str, says: str) -> None:
-    """The message has no password."""
-    result = run("copy", source, uri(tmp_path), "--app", APP)
+        (f"{sql}://user:secret@host/db", f"ADK cannot open {sql}://host/db"),
+    ):
+        result = run("copy", source, uri(tmp_path), "--app", APP)
 
-    assert (2, True) == (result.exit_code, says in result.stderr), result.stderr
-    assert "secret" not in result.output
+        assert (2, True) == (result.exit_code, says in result.stderr), result.stderr
+        assert "secret" not in result.output
 
 
-@pytest.mark.parametrize("which", ["sessions", "artifacts", "memories"])
-def test_a_folder_without_a_store_is_no_source(folder: Path, tmp_path: Path, which: str) -> None:
+def test_a_folder_without_a_store_is_no_source(folder: Path, tmp_path: Path) -> None:
     """A wrong path would be a copy of nothing, which ends with 0; no store is made there."""
-    gone = tmp_path / "gone"
-    more = {"sessions": (), "artifacts": (f"gs+local://{gone}", f"gs+local://{tmp_path}/two")}.get(
-        which, (uri(gone), uri(tmp_path / "two"))
-    )
-    source = gone if which == "sessions" else folder
-    options = (f"--{which}", *more) if more else ()
-    result = run("copy", uri(source), uri(tmp_path / "two"), "--app", APP, *options)
+    gone, two = tmp_path / "gone", tmp_path / "two"
+    for source, options in (
+        (gone, ()),
+        (folder, ("--artifacts", f"gs+local://{gone}", f"gs+local://{two}")),
+        (folder, ("--memories", uri(gone), uri(two))),
+    ):
+        result = run("copy", uri(source), uri(two), "--app", APP, *options)
 
-    assert 2 == result.exit_code, result.output
-    assert f"the folder '{gone}' contains no local store" in result.stderr
-    assert not gone.exists()
+        assert 2 == result.exit_code, result.output
+        assert f"the folder '{gone}' contains no local store" in result.stderr
+        assert not gone.exists()
 
 
 def test_a_dry_run_makes_no_file(folder: Path, tmp_path: Path) -> None:
@@ -262,10 +257,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_moved(folder: Path, tmp_pa
     assert "secret" not in "".join(each.output for each in (lines, back, copied, listed, as_json, looked))
 
 
-@pytest.mark.sample(3)
-@pytest.mark.parametrize("conflict", ["skip", "overwrite", "new-id"])
-@pytest.mark.parametrize("kind", ["cut", "changed", "deep", "header"])
-def test_a_damaged_line_ends_an_import_with_2(folder: Path, tmp_path: Path, kind: str, conflict: str) -> None:
+def test_a_damaged_line_ends_an_import_with_2(folder: Path, tmp_path: Path) -> None:
     """Whatever becomes of a session that is there; the message has the line's number, and no traceback."""
     file = tmp_path / "app.jsonl"
     run("export", "--local", str(folder), "--app", APP, "--user", "bob", str(file))
@@ -276,11 +268,13 @@ def test_a_damaged_line_ends_an_import_with_2(folder: Path, tmp_path: Path, kind
         "deep": [*lines[:5], b"[" * 100_000 + b"\n", *lines[5:]],
         "header": [lines[0].replace(b'"title": null', b'"title": 7'), *lines[1:]],
     }
-    file.write_bytes(b"".join(damaged[kind]))
     before = run("export", "--local", str(folder), "--app", APP, "-")
-    result = run("import", "--local", str(folder), str(file), "--on-conflict", conflict)
+    for (kind, content), conflict in itertools.product(damaged.items(), ("skip", "overwrite", "new-id")):
+        file.write_bytes(b"".join(content))
+        result = run("import", "--local", str(folder), str(file), "--on-conflict", conflict)
+
+        assert (2, True) == (result.exit_code, "line " in result.stderr), (kind, conflict, result.output)
+        assert isinstance(result.exception, SystemExit)
     after = run("export", "--local", str(folder), "--app", APP, "-")
 
-    assert (2, True) == (result.exit_code, "line " in result.stderr), result.output
-    assert isinstance(result.exception, SystemExit)
     assert before.stdout == after.stdout

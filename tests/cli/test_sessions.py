@@ -290,22 +290,16 @@ def test_names_in_the_usage_steer_nothing(deployment: Deployment) -> None:
     assert ["total", *["0"] * 7] == empty.stdout.splitlines()[-1].split()
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("show",), ("usage",), ("export", "-"), ("delete", "--dry-run"), ("delete", "--yes")],
-    ids=" ".join,
-)
-def test_a_session_that_is_not_there_ends_it_with_1(
-    deployment: Deployment, arguments: tuple[str, ...]
-) -> None:
+def test_a_session_that_is_not_there_ends_it_with_1(deployment: Deployment) -> None:
     """And with the command that lists those there are."""
-    result = deployment.run("sessions", arguments[0], *NAMED, *arguments[1:])
-    helps = follow(result.stderr.strip().rpartition("list the sessions: ")[2])
+    for name, *more in (("show",), ("usage",), ("export", "-"), ("delete", "--dry-run"), ("delete", "--yes")):
+        result = deployment.run("sessions", name, *NAMED, *more)
+        helps = follow(result.stderr.strip().rpartition("list the sessions: ")[2])
 
-    assert (1, "") == (result.exit_code, result.stdout)
-    assert ["sessions", "list", *deployment.options, *NAMED[:4]] == helps
-    assert [] == [each for each in STEERING if each in result.output]
-    assert 1 == result.output.count("\n")
+        assert (1, "") == (result.exit_code, result.stdout), name
+        assert ["sessions", "list", *deployment.options, *NAMED[:4]] == helps
+        assert [] == [each for each in STEERING if each in result.output]
+        assert 1 == result.output.count("\n")
     assert 0 == deployment.run(*helps).exit_code
 
 
@@ -409,37 +403,34 @@ def test_a_deletion_is_said_before_it_is_done(deployment: Deployment) -> None:
     assert [] == json.loads(left.stdout)["versions"]
 
 
-@pytest.mark.parametrize("decision", [(), ("--dry-run", "--yes")], ids=" ".join)
-def test_a_deletion_without_a_decision_is_refused(deployment: Deployment, decision: tuple[str, ...]) -> None:
+def test_a_deletion_without_a_decision_is_refused(deployment: Deployment) -> None:
     """By an error that ends with the dry run; nothing is deleted."""
     done(talk(deployment, PLAIN, said("hello")))
-    result = deployment.run("sessions", "delete", *OF_PLAIN, *decision)
-    dry = deployment.run(*follow(result.stderr.strip().rpartition(": ")[2]))
+    decisions: tuple[tuple[str, ...], ...] = ((), ("--dry-run", "--yes"))
+    for decision in decisions:
+        result = deployment.run("sessions", "delete", *OF_PLAIN, *decision)
+        dry = deployment.run(*follow(result.stderr.strip().rpartition(": ")[2]))
 
-    assert (2, "") == (result.exit_code, result.stdout)
-    assert "nothing was deleted" in result.stderr
-    assert "would delete session s1" in dry.stdout
+        assert (2, "") == (result.exit_code, result.stdout), decision
+        assert "nothing was deleted" in result.stderr
+        assert "would delete session s1" in dry.stdout
     assert 0 == deployment.run("sessions", "show", *OF_PLAIN).exit_code
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("list", "--app", "app", "--cursor", "no"), "cursor"),
-        (("list", "--app", "app", "--page-size", "0"), "0 is not in the range"),
-        (("show", *OF_PLAIN, "--cursor", "no"), "cursor"),
-        (("show", *OF_PLAIN, "--limit", "x"), "not a valid integer"),
-        (("list", "--app", "\udcff"), "surrogate"),
-        (("list",), "Missing option '--app'"),
-    ],
-    ids=str,
-)
-def test_bad_input_is_refused(deployment: Deployment, arguments: tuple[str, ...], says: str) -> None:
+def test_bad_input_is_refused(deployment: Deployment) -> None:
     """With 2, by an error that names the option's value and leads to its help."""
     done(talk(deployment, PLAIN, said("hello")))
-    result = deployment.run("sessions", *arguments)
+    for name, given, says in (
+        ("list", ("--app", "app", "--cursor", "no"), "cursor"),
+        ("list", ("--app", "app", "--page-size", "0"), "0 is not in the range"),
+        ("show", (*OF_PLAIN, "--cursor", "no"), "cursor"),
+        ("show", (*OF_PLAIN, "--limit", "x"), "not a valid integer"),
+        ("list", ("--app", "\udcff"), "surrogate"),
+        ("list", (), "Missing option '--app'"),
+    ):
+        result = deployment.run("sessions", name, *given)
 
-    assert (2, "") == (result.exit_code, result.stdout)
-    assert says in result.stderr
-    assert f"sessions {arguments[0]} -" in result.stderr
-    assert "Traceback" not in result.stderr
+        assert (2, "") == (result.exit_code, result.stdout), given
+        assert says in result.stderr
+        assert f"sessions {name} -" in result.stderr
+        assert "Traceback" not in result.stderr

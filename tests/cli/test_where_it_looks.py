@@ -49,21 +49,19 @@ def test_gc_for_programs_prints_json_alone(project: str) -> None:
     assert f"project {project}, database (default), prefix adk, no bucket" in result.stderr
 
 
-@pytest.mark.parametrize("arguments", EACH, ids=" ".join)
-def test_no_project_is_an_error_that_ends_with_the_command(
-    firestore_emulator: Emulator, arguments: list[str]
-) -> None:
+def test_no_project_is_an_error_that_ends_with_the_command(firestore_emulator: Emulator) -> None:
     """On an emulator too, where a store would take the one of all stores that name none."""
     assert firestore_emulator.address
-    result = run(*arguments)
+    for arguments in EACH:
+        result = run(*arguments)
 
-    assert 2 == result.exit_code
-    assert "" == result.stdout
-    assert "no Google Cloud project: set ADK_STORE_PROJECT or pass --project" in result.stderr
-    head, tail = arguments[: 1 if arguments[0] == "gc" else 2], "--project demo-adk-store"
-    helps = result.stderr.rpartition(": ")[2].strip()
-    assert helps.startswith(f"gcp-adk-store {' '.join(head)} {tail}")
-    assert 2 != run(*shlex.split(helps)[1:]).exit_code
+        assert 2 == result.exit_code, arguments
+        assert "" == result.stdout
+        assert "no Google Cloud project: set ADK_STORE_PROJECT or pass --project" in result.stderr
+        head, tail = arguments[: 1 if arguments[0] == "gc" else 2], "--project demo-adk-store"
+        helps = result.stderr.rpartition(": ")[2].strip()
+        assert helps.startswith(f"gcp-adk-store {' '.join(head)} {tail}")
+        assert 2 != run(*shlex.split(helps)[1:]).exit_code
 
 
 def test_no_project_without_an_emulator_is_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

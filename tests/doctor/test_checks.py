@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gcp_adk_store.doctor import measures
-from gcp_adk_store.doctor.findings import Answer, Facts, Place, Probe, Status
+from gcp_adk_store.doctor.findings import Answer, Facts, Finding, Place, Probe, Status
 from gcp_adk_store.doctor.measures import histogram
 from gcp_adk_store.doctor.report import CHECKS
 from tests.doctor.conftest import IDENTITY, PLACE, SUCCEEDED, Look
@@ -247,45 +247,30 @@ def test_a_deployment_without_a_bucket_is_looked_at_without_one(look: Look, apis
     }
 
 
-@pytest.mark.parametrize(
-    ("change", "lived", "status", "says"),
-    [
-        (without("permissions"), True, Status.OK, "through a role for a part of the project"),
-        (without("permissions"), False, Status.FAIL, "lacks datastore.entities.create"),
-        (lambda _: None, False, Status.OK, "may read and write"),
-    ],
-)
-def test_a_role_for_the_database_alone_is_not_missed(
-    look: Look,
-    apis: GoogleApis,
-    change: Callable[[Any], object],
-    lived: bool,  # noqa: FBT001  # a case
-    status: Status,
-    says: str,
-) -> None:
-    """Where the project says no and the probe lived, a role is conditioned to the database."""
-    apis.change(PROJECT_IAM, change)
-    finding = look(documents=SUCCEEDED if lived else Probe(failure="no"))["IAM of the database"]
+def test_a_role_for_the_database_alone_is_not_missed(look: Look, apis: GoogleApis) -> None:
+    """Where the project says no and the probe lived, a role is conditioned to the database.
 
-    assert status is finding.status
-    assert says in finding.says
-    if status is Status.FAIL:
-        assert f'resource.name == "projects/{PROJECT}/databases/{DATABASE}"' in finding.commands[0]
-        assert "roles/datastore.user" in finding.terraform
+    A project that may not be asked leaves it to the probe: least privilege is no fault.
+    """
+    failed = Probe(failure="no")
 
+    def found(probe: Probe) -> Finding:
+        return look(documents=probe)["IAM of the database"]
 
-@pytest.mark.parametrize(("lived", "status"), [(True, Status.OK), (False, Status.SKIPPED)])
-def test_a_project_that_may_not_be_asked_leaves_it_to_the_probe(
-    look: Look,
-    apis: GoogleApis,
-    lived: bool,  # noqa: FBT001  # a case
-    status: Status,
-) -> None:
-    """Least privilege is no fault."""
+    granted = found(failed)
+    apis.change(PROJECT_IAM, without("permissions"))
+    of_a_part, lacking = found(SUCCEEDED), found(failed)
     apis.refuse(PROJECT_IAM, FORBIDDEN)
-    probe = SUCCEEDED if lived else Probe(failure="no")
+    unknown = [found(probe).status for probe in (SUCCEEDED, failed)]
 
-    assert status is look(documents=probe)["IAM of the database"].status
+    assert (Status.OK, True) == (granted.status, "may read and write" in granted.says)
+    assert Status.OK is of_a_part.status
+    assert "through a role for a part of the project" in of_a_part.says
+    assert Status.FAIL is lacking.status
+    assert "lacks datastore.entities.create" in lacking.says
+    assert f'resource.name == "projects/{PROJECT}/databases/{DATABASE}"' in lacking.commands[0]
+    assert "roles/datastore.user" in lacking.terraform
+    assert [Status.OK, Status.SKIPPED] == unknown
 
 
 @pytest.mark.parametrize(
@@ -342,22 +327,18 @@ def test_a_clock_that_is_wrong_is_seen(
     ],
 )
 def test_firestores_own_clock_decides_where_it_is_known(ahead_s: float, status: Status, says: str) -> None:
-    """It is the one that sessions end by, and it is exact."""
+    """It is the one that sessions end by, and it is exact; an answer without a date of HTTP says nothing."""
+    for date in ("", "yesterday", "2026-01-01T00:00:00Z"):
+        silent = measures.clock(Facts(place=PLACE, answers={"services": Answer(status=200, date=date)}))
+        assert silent is not None
+        assert Status.SKIPPED is silent.status
+
     answers, documents = {"services": Answer(status=200)}, Probe(clock_ahead_s=ahead_s)
     finding = measures.clock(Facts(place=PLACE, answers=answers, documents=documents))
 
     assert finding is not None
     assert status is finding.status
     assert says in finding.says
-
-
-@pytest.mark.parametrize("date", ["", "yesterday", "2026-01-01T00:00:00Z"])
-def test_an_answer_without_a_date_says_nothing_of_the_clock(date: str) -> None:
-    """Nor does one that is no date of HTTP."""
-    finding = measures.clock(Facts(place=PLACE, answers={"services": Answer(status=200, date=date)}))
-
-    assert finding is not None
-    assert Status.SKIPPED is finding.status
 
 
 @pytest.mark.parametrize(
@@ -369,15 +350,12 @@ def test_an_answer_without_a_date_says_nothing_of_the_clock(date: str) -> None:
         (Probe(failure="cut", left="adk_doctor/1"), Status.FAIL, "cut; adk_doctor/1 could not"),
     ],
 )
-@pytest.mark.parametrize("check", ["documents", "objects"])
-def test_a_probe_that_did_not_live_is_reported(
-    look: Look, probe: Probe, status: Status, says: str, check: str
-) -> None:
+def test_a_probe_that_did_not_live_is_reported(look: Look, probe: Probe, status: Status, says: str) -> None:
     """And where it lies, if it is still there."""
-    finding = look(**{check: probe})[check]
+    found = look(documents=probe, objects=probe)
 
-    assert status is finding.status
-    assert says in finding.says
+    for check in ("documents", "objects"):
+        assert (status, True) == (found[check].status, says in found[check].says), check
 
 
 @pytest.mark.parametrize(

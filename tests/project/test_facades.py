@@ -42,16 +42,8 @@ def test_no_attribute_is_declared_beside_where_it_is_set(service: type[Any]) -> 
     assert [] == [(base.__name__, name) for base in own for name in inspect.get_annotations(base)]
 
 
-async def test_services_show_nothing_of_their_inside() -> None:
-    """What only this package calls is in no completion of an editor."""
-    async with Store.local(":memory:") as store:
-        services = (store, store.sessions, store.artifacts, store.memory, store.tasks, store.turns)
-
-        assert [] == [(type(one), name) for one in services for name in INSIDE if hasattr(one, name)]
-
-
-async def test_services_of_a_folder_name_no_cloud() -> None:
-    """Their classes are those of any storage."""
+async def test_services_show_nothing_of_their_inside_and_name_no_cloud() -> None:
+    """What only this package calls is in no completion of an editor; classes are those of any storage."""
     async with Store.local(":memory:") as store:
         of_tasks = (store.tasks, store.push_notification_configs)
         services = (store.sessions, store.artifacts, store.memory, store.turns, *of_tasks)
@@ -64,5 +56,8 @@ async def test_services_of_a_folder_name_no_cloud() -> None:
             PushNotificationConfigStore,
         ]
 
+        assert [] == [
+            (type(one), name) for one in (store, *services) for name in INSIDE if hasattr(one, name)
+        ]
         assert kinds == [type(service) for service in services]
         assert not any(name in repr(service) for service in services for name in ("Firestore", "Gcs"))

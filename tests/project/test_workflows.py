@@ -35,28 +35,22 @@ def commands(job: dict[str, Any]) -> list[str]:
     return [command.replace('"$TARGET"', target) for command in given for target in targets]
 
 
-@pytest.mark.parametrize(("name", "job"), jobs())
-def test_a_job_makes_targets_that_there_are(name: str, job: dict[str, Any]) -> None:
-    """On the Python that it set up."""
-    made = [command.split() for command in commands(job) if command.startswith("make ")]
+def test_a_job_makes_targets_that_there_are_and_may_do_no_more_than_it_says() -> None:
+    """On the Python that it set up.
 
-    assert [] == [words[1] for words in made if words[1] not in TARGETS], name
-    assert all("PYTHON=python" in words for words in made), name
+    Its token's permissions are listed, workflows have none of their own, and credentials do not stay in the
+    checkout.
+    """
+    for name, job in jobs():
+        made = [command.split() for command in commands(job) if command.startswith("make ")]
+        checkouts = [
+            step for step in job.get("steps", []) if step.get("uses", "").startswith("actions/checkout@")
+        ]
 
-
-@pytest.mark.parametrize(("name", "job"), jobs())
-def test_a_job_may_do_no_more_than_it_says(name: str, job: dict[str, Any]) -> None:
-    """Its token's permissions are listed, and credentials do not stay in the checkout."""
-    checkouts = [
-        step for step in job.get("steps", []) if step.get("uses", "").startswith("actions/checkout@")
-    ]
-
-    assert "permissions" in job, name
-    assert all(step["with"]["persist-credentials"] is False for step in checkouts), name
-
-
-def test_workflows_have_no_permission_of_their_own() -> None:
-    """Only jobs have."""
+        assert [] == [words[1] for words in made if words[1] not in TARGETS], name
+        assert all("PYTHON=python" in words for words in made), name
+        assert "permissions" in job, name
+        assert all(step["with"]["persist-credentials"] is False for step in checkouts), name
     assert [] == [path.name for path in WORKFLOWS if read(path)["permissions"] != {}]
 
 
