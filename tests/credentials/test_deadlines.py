@@ -89,13 +89,25 @@ def over(
 
 
 @pytest.mark.parametrize("token_uri", ["hangs"], indirect=True)
+@pytest.mark.parametrize("of_its_own", [False, True])
 @pytest.mark.parametrize("call", CALLS)
 async def test_a_call_without_a_token_ends_by_its_deadline(
-    key_file: Written, token_uri: str, call: str, over: Callable[[], Coroutine[Any, Any, None]]
+    key_file: Written,
+    token_uri: str,
+    call: str,
+    over: Callable[[], Coroutine[Any, Any, None]],
+    *,
+    of_its_own: bool,
 ) -> None:
-    """As an error to try again, which names the operation; no thread of the store waits for the token."""
+    """That of all operations, or one of its own.
+
+    As an error to try again, which names the operation; no thread of the store waits for the token.
+    """
     before = set(threading.enumerate())
-    failure = await failure_of(call, key_file, token_uri, over, deadline_s=DEADLINE_S)
+    name = {"documents": "create_session", "objects": "save_artifact"}.get(call, "load_artifact")
+    own = {"deadlines_s": {name: DEADLINE_S}, "deadline_s": 1000}
+    limits: dict[str, Any] = own if of_its_own else {"deadline_s": DEADLINE_S}
+    failure = await failure_of(call, key_file, token_uri, over, **limits)
 
     assert UnavailableError is type(failure)
     assert failure.operation
@@ -116,20 +128,6 @@ async def test_a_token_that_is_refused_for_now_is_reported_at_once(
     assert UnavailableError is type(failure)
     assert failure.operation
     assert "no token for the service account key" in str(failure)
-
-
-@pytest.mark.parametrize("token_uri", ["hangs"], indirect=True)
-@pytest.mark.parametrize("call", CALLS)
-async def test_a_wait_for_a_token_ends_with_the_whole_operation(
-    key_file: Written, token_uri: str, call: str, over: Callable[[], Coroutine[Any, Any, None]]
-) -> None:
-    """Where that has a deadline of its own."""
-    name = {"documents": "create_session", "objects": "save_artifact"}.get(call, "load_artifact")
-    failure = await failure_of(
-        call, key_file, token_uri, over, deadlines_s={name: DEADLINE_S}, deadline_s=1000
-    )
-
-    assert UnavailableError is type(failure)
 
 
 async def test_a_key_that_is_deleted_is_reported_at_once(

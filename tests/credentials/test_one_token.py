@@ -19,7 +19,6 @@ from gcp_adk_store.cloud.auth.tokens import SharedToken
 from tests.credentials.conftest import EMAIL, TARGET, Written
 from tests.credentials.token_endpoints import TokenEndpoints
 
-GENERATE = f"/v1/projects/-/serviceAccounts/{TARGET}:generateAccessToken"
 STALE_S = 100  # a token is refreshed in its last 225 seconds
 
 

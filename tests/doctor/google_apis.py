@@ -19,7 +19,6 @@ from tests.support.queries import documented_ends, documented_exemptions
 PROJECT, DATABASE, BUCKET = "demo", "store", "demo-bucket"
 PATH = f"projects/{PROJECT}/databases/{DATABASE}"
 GROUPS = f"{PATH}/collectionGroups"
-USER_PROJECT = "X-Goog-User-Project"
 
 
 class Request(NamedTuple):
@@ -56,12 +55,10 @@ FORBIDDEN = error(403, "PERMISSION_DENIED")
 MISSING = error(404, "NOT_FOUND")
 
 
-def composite(
-    direction: str, *, of_app: bool = True, labelled: bool = False, state: str = "READY", prefix: str = "adk"
-) -> dict[str, Any]:
+def composite(direction: str, *, of_app: bool = True, labelled: bool = False) -> dict[str, Any]:
     """Return a composite index as the Admin API lists it."""
     return {
-        "name": f"{GROUPS}/{prefix}_sessions/indexes/{direction.lower()}-1",
+        "name": f"{GROUPS}/adk_sessions/indexes/{direction.lower()}-1",
         "queryScope": "COLLECTION_GROUP" if of_app else "COLLECTION",
         "fields": [
             *([{"fieldPath": "app", "order": "ASCENDING"}] if of_app else []),
@@ -69,7 +66,7 @@ def composite(
             {"fieldPath": "last_update_time", "order": direction},
             {"fieldPath": "__name__", "order": direction},
         ],
-        "state": state,
+        "state": "READY",
         "density": "SPARSE_ALL",
     }
 
@@ -86,10 +83,10 @@ def single(name: str, *, scopes: tuple[str, ...] = ("ASCENDING", "DESCENDING")) 
     ]
 
 
-def configured(collection: str, name: str, *, prefix: str = "adk") -> dict[str, Any]:
+def configured(collection: str, name: str) -> dict[str, Any]:
     """Return a field as it should be: without an index, and with a TTL policy where it has one."""
     field: dict[str, Any] = {
-        "name": f"{GROUPS}/{prefix}_{collection}/fields/{name}",
+        "name": f"{GROUPS}/adk_{collection}/fields/{name}",
         # An empty list is left out of JSON, as is a false usesAncestorConfig.
         "indexConfig": {"ancestorField": f"{GROUPS}/__default__/fields/*"},
     }

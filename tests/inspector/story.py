@@ -1,6 +1,5 @@
 """A store whose every text is hostile, and pages of it."""
 
-import html
 import struct
 import zlib
 from collections.abc import Callable, Mapping
@@ -228,11 +227,6 @@ class Read(HTMLParser):
         """Return the attributes of the only element of one name."""
         (found,) = self.all(tag, wanted)
         return found
-
-
-def unescaped(text: str) -> str:
-    """Return *text* as a page shows it."""
-    return " ".join(html.unescape(text).split())
 
 
 async def seen(

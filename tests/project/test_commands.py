@@ -58,47 +58,6 @@ RUN = {
     "test_the_emulators_are_looked_at_as_far_as_they_go": (
         "gcp-adk-store doctor --project my-project --database '(default)' --bucket my-bucket --prefix adk",
     ),
-    "test_the_examples_of_the_page_run": (
-        "gcp-adk-store sessions list --app support",
-        ("gcp-adk-store sessions list --app support --user ada --order oldest --page-size 2 --json"),
-        "gcp-adk-store sessions list --app support --label team=x --updated-after 2026-11-22",
-        "gcp-adk-store sessions show --app support --user ada --session s1",
-        "gcp-adk-store sessions usage --app support --user ada --session s1",
-        "gcp-adk-store sessions export --app support --user ada --session s1 session.jsonl",
-        (
-            "gcp-adk-store copy sqlite:///sessions.db firestore+local://$PWD/moved --app support "
-            "--resume moved.ledger --verify"
-        ),
-        "gcp-adk-store export --app support support.jsonl",
-        "gcp-adk-store export --app support --format parquet support",
-        "gcp-adk-store import support.jsonl --remap-user ada=test-ada --on-conflict new-id",
-        "gcp-adk-store sessions turn status --app support --user ada --session s1",
-        "gcp-adk-store sessions turn abort --app support --user ada --session s1",
-        "gcp-adk-store sessions turn repair --app support --user ada --session s1 --dry-run",
-        "gcp-adk-store fsck --app support --user ada --full",
-        (
-            "gcp-adk-store sessions redact --app support --user ada --session s1 --event e1 "
-            '--reason "ticket 7" --dry-run'
-        ),
-        (
-            "gcp-adk-store sessions redact --app support --user ada --session s1 --event e1 "
-            '--reason "ticket 7" --yes'
-        ),
-        "gcp-adk-store sessions delete --app support --user ada --session s1 --dry-run",
-        "gcp-adk-store sessions delete --app support --user ada --session s1 --keep-artifacts --yes",
-        "gcp-adk-store artifacts list --app support --user ada --session s1",
-        ("gcp-adk-store artifacts get --app support --user ada --session s1 --filename plot.png -o plot.png"),
-        ("gcp-adk-store artifacts get --app support --user ada --filename user:notes.txt --version 0 -o -"),
-        (
-            "gcp-adk-store artifacts delete --app support --user ada --session s1 --filename plot.png "
-            "--dry-run"
-        ),
-        "gcp-adk-store artifacts delete --app support --user ada --session s1 --all --yes",
-        "gcp-adk-store memory list --app support --user ada",
-        'gcp-adk-store memory search --app support --user ada "window seat" --limit 3',
-        "gcp-adk-store memory delete --app support --user ada --session s1 --dry-run",
-        "gcp-adk-store memory reindex --app support --user ada --dry-run",
-    ),
     "test_the_commands_of_bulk_jobs_in_the_documents_run": (
         "gcp-adk-store bulk export --app support support -- --direct_num_workers 1",
         "gcp-adk-store bulk read --app support sessions",
@@ -108,15 +67,6 @@ RUN = {
     ),
     "test_the_exports_are_all_that_adk_needs_to_keep_evaluations": (
         "gcp-adk-store emulators --bucket my-bucket",
-    ),
-    "test_the_commands_of_the_page_run": (
-        "gcp-adk-store erase-user --app support --user ada --dry-run",
-        "gcp-adk-store erase-user --app support --user ada --yes",
-        "gcp-adk-store prune --app support --idle-days 90 --keep-latest 3 --dry-run",
-        "gcp-adk-store prune --app support --idle-days 90 --keep-latest 3",
-        "gcp-adk-store verify --app support --user ada --session s1",
-        'gcp-adk-store anchor --app support --anchors "$PWD/anchors"',
-        'gcp-adk-store verify --app support --user ada --session s1 --anchors "$PWD/anchors"',
     ),
     "test_the_page_of_long_histories_archives": (
         "gcp-adk-store sessions archive --app shop --user ada --session s1 --keep 200 --dry-run",
@@ -146,36 +96,20 @@ RUN = {
         "gcp-adk-store cost --like voice --rate EUR=0.9",
         "gcp-adk-store cost --like agents --rate EUR=0.9",
     ),
-    "test_the_quickstart_runs": (
-        "python quickstart.py",
-        ("gcp-adk-store sessions show --local quickstart-store --app quickstart --user ada --session first"),
-    ),
-    "test_the_tutorial_runs": (
-        'python talk.py "buy milk"',
-        'python talk.py "call Bob"',
-        "gcp-adk-store sessions show --local notes-store --app notes --user ada --session first",
-        'python talk.py "feed the cat"',
-        'python talk.py "water the plants"',
-        "gcp-adk-store artifacts list --local notes-store --app notes --user ada --session first",
-        (
-            "gcp-adk-store artifacts get --local notes-store --app notes --user ada --session first "
-            "--filename notes.txt --version 0 -o -"
-        ),
-        "python -m unittest -q test_notes",
-        "gcp-adk-store inspect --local notes-store",
-        "python two_at_once.py",
-        'ADK_STORE_LOCAL=notes-store python talk.py "pack the bags"',
-    ),
-    "test_the_agent_of_the_page_remembers": (
-        'gcp-adk-store memory search --local support-store --app support --user ada "window seat" --limit 3',
-    ),
-    "test_the_store_of_the_page_keeps_nothing_in_the_clear": (
-        "ADK_STORE_ENCRYPTION_KEY=support.key gcp-adk-store rotate-keys --local support-store",
-    ),
-    "test_an_export_of_the_page_is_imported": ("gcp-adk-store import support.jsonl --on-conflict new-id",),
     "test_what_was_not_run_shows_nothing": ("make test",),
 }
 """Every other command that needs nothing but what tests have, by a test that runs it or a shorter form."""
+
+PAGES = {
+    "docs/cli.md": "test_the_examples_of_the_page_run",
+    "docs/erasure.md": "test_the_commands_of_the_page_run",
+    "docs/how-to/back-up-and-restore.md": "test_an_export_of_the_page_is_imported",
+    "docs/how-to/encrypt.md": "test_the_store_of_the_page_keeps_nothing_in_the_clear",
+    "docs/how-to/remember-across-sessions.md": "test_the_agent_of_the_page_remembers",
+    "docs/quickstart.md": "test_the_quickstart_runs",
+    **{page: "test_the_tutorial_runs" for page in documents() if page.startswith("docs/tutorial/")},
+}
+"""Pages from which a test takes each of their commands, but for those that are listed above."""
 
 PYTHON = {
     "README.md": 2,
@@ -291,10 +225,16 @@ def test_a_block_is_of_a_language_that_is_looked_at() -> None:
 def test_every_command_is_run_by_a_test_or_says_what_it_needs() -> None:
     """And no test is named for what no document has any more."""
     free = [block for block in every_block() if block.language == "bash" and not block.needs]
-    lines = [line for block in free if not block.text.startswith(TAKEN) for line in block.lines]
+    asked = [
+        (block.document, line) for block in free if not block.text.startswith(TAKEN) for line in block.lines
+    ]
+    taken = {line for page, line in asked if page in PAGES}
+    listed = {line for named in RUN.values() for line in named}
 
-    assert {line for named in RUN.values() for line in named} == set(lines)
-    assert set() == {name for name in RUN if f"def {name}(" not in sources()}
+    assert set() == listed - {line for _, line in asked}
+    assert [] == [(page, line) for page, line in asked if line not in listed | taken]
+    assert set() == {name for name in (*RUN, *PAGES.values()) if f"def {name}(" not in sources()}
+    assert set() == {*PAGES} - {page for page, _ in asked}
 
 
 def test_every_other_block_is_run_or_read_by_a_test() -> None:
