@@ -1,6 +1,7 @@
 """Iterate over the events of a session, and follow it."""
 
 import asyncio
+from bisect import bisect_left, bisect_right
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -163,24 +164,21 @@ class SessionEvents:
         self, stored: StoredSession, first: int, *, backward: bool
     ) -> AsyncIterator[tuple[int, Sequence[str]]]:
         """Yield the events of segments by number, and of the tail, some segments at a time."""
-        numbers = [*stored.live, stored.sealed]
-        unread = [number for number in numbers if (number <= first if backward else number >= first)]
-        if backward:
-            unread.reverse()
-        step = 1
-        while unread:
-            if unread[0] == stored.sealed:
-                yield unread.pop(0), stored.tail
-                continue
-            some = [number for number in unread[:step] if number != stored.sealed]
+        live, at, step = stored.live, 0, 1
+        unread = live[: bisect_right(live, first)][::-1] if backward else live[bisect_left(live, first) :]
+        if backward and stored.sealed <= first:
+            yield stored.sealed, stored.tail
+        while some := unread[at : at + step]:
             in_order = sorted(some)
             segments = await self.segments(stored, in_order)
             texts = {number: one.texts for number, one in zip(in_order, segments, strict=True)}
             for number in some:
                 await asyncio.sleep(0)  # reading segments in memory has no other pause
                 yield number, texts[number]
-            del unread[: len(some)]
+            at += len(some)
             step = min(step * 2, _SEGMENTS_AT_ONCE)
+        if not backward and stored.sealed >= first:
+            yield stored.sealed, stored.tail
 
     async def segments(self, stored: StoredSession, numbers: Sequence[int]) -> list[Segment]:
         """Return segments by number; one that is gone is an error."""
