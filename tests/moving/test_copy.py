@@ -49,7 +49,7 @@ async def whole(service: BaseSessionService, user: str, session_id: str) -> tupl
     return found.state, [one.model_dump(mode="json", exclude_none=True) for one in found.events]
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("source", "target"),
     [*(("own", kind) for kind in KINDS), *((kind, "own with a bucket") for kind in KINDS), *WITHOUT_OWN],

@@ -120,7 +120,7 @@ async def test_a_copy_that_is_killed_at_any_write_goes_on(
     monkeypatch.setattr(forks, "SEGMENTS_PER_COMMIT", 2)
     sessions, artifacts = await source_of_everything()
     kinds: set[str] = set()
-    for at in itertools.count(1 if after else 2, at_length(2, 1)):
+    for at in itertools.count(1 if after else 2, at_length(3, 1)):
         folder, given = tmp_path / f"{at}", {"app_name": APP, "resume": tmp_path / f"ledger-{at}"}
         life = Life(at, after=after)
         was_killed = False

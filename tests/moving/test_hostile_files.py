@@ -13,11 +13,12 @@ from google.adk.sessions import BaseSessionService, InMemorySessionService
 from google.genai import types
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow.parquet import read_table
 
 from gcp_adk_store import InvalidInputError, Store, StoredDataError
 from gcp_adk_store.moving import copy, export_jsonl, export_parquet, import_jsonl, records_of, session_files
 from gcp_adk_store.testing.conformance.running import event
-from tests.moving.hardest import APP, fill, many, queried
+from tests.moving.hardest import APP, fill, many
 from tests.support.lengths import at_length
 from tests.support.stored import change, session_path
 
@@ -217,7 +218,7 @@ JSON = st.recursive(
 
 
 @settings(
-    max_examples=at_length(20, 600),
+    max_examples=at_length(12, 600),
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
@@ -266,10 +267,7 @@ async def test_numbers_out_of_range_do_not_end_a_parquet_export(tmp_path: Path) 
         odd = event("a", at=1e300).model_copy(update={"usage_metadata": usage})
         await fill(store.sessions, [("ada", "s1", [odd]), ("ada", "s2", many(1))])
         await export_parquet(records_of(store.sessions, APP), tmp_path, on_event=lambda _: None)
-    columns = "session_id, timestamp IS NULL, event->>'timestamp', input_tokens"
-    query = f"SELECT {columns} FROM read_parquet(?) ORDER BY 1"  # noqa: S608  # the columns above
-    (rows,) = queried((query, f"{tmp_path}/events.parquet"))
+    rows = read_table(tmp_path / "events.parquet").to_pylist()
 
-    assert [("s1", True), ("s2", False)] == [row[:2] for row in rows]
-    assert 1e300 == float(rows[0][2])
-    assert rows[0][3] is None
+    assert [("s1", True), ("s2", False)] == [(row["session_id"], row["timestamp"] is None) for row in rows]
+    assert (1e300, None) == (json.loads(rows[0]["event"])["timestamp"], rows[0]["input_tokens"])

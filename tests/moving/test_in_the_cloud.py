@@ -179,15 +179,15 @@ async def test_a_session_that_the_target_cannot_hold_is_reported_and_the_others_
 
 async def test_an_import_replaces_a_session_in_one_commit(meter: FirestoreMeter, project: str) -> None:
     """After a damaged file left it as it was; the parts of the old one go after it, and nothing is left."""
-    limits = SessionLimits(seal_tail_bytes=4000, segment_cache_bytes=0)
+    limits = SessionLimits(seal_tail_bytes=1000, segment_cache_bytes=0)
     who: dict[str, Any] = {"app_name": APP, "user_id": "ada", "session_id": "s1"}
     async with Store.local(":memory:") as source:
-        await fill(source.sessions, [("ada", "s1", many(70))])
+        await fill(source.sessions, [("ada", "s1", many(20))])
         file = io.BytesIO()
         await export_jsonl(records_of(source.sessions, APP), file, place={}, on_event=lambda _: None)
     whole = file.getvalue().splitlines(keepends=True)
     async with Store.connect(project=project, session_limits=limits) as store:
-        await fill(store.sessions, [("ada", "s1", many(40, at=1.0))])
+        await fill(store.sessions, [("ada", "s1", many(10, at=1.0))])
         before = await store.sessions.get_session(**who)
         with pytest.raises(InvalidInputError, match="is missing: the file ends within a session"):
             await import_jsonl(io.BytesIO(b"".join(whole[:-1])), store.sessions, on_conflict="overwrite")
@@ -204,7 +204,7 @@ async def test_an_import_replaces_a_session_in_one_commit(meter: FirestoreMeter,
     assert left is not None
     assert (before.events, before.state) == (left.events, left.state)
     assert after is not None
-    assert (1, 70, []) == (report.replaced, len(after.events), faults)
+    assert (1, 20, []) == (report.replaced, len(after.events), faults)
     # One for the new session, its segments and a note of what the old one had, and one for that.
     assert 2 == replaced.rpcs["Commit"]
     assert (segments + 2, 2 + 1) == (replaced.writes, replaced.deletes), segments

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from gcp_adk_store.moving import (
 )
 from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.records import OwnStore, Record
+from gcp_adk_store.sessions.read import events
 from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP
 from tests.support.lengths import at_length
@@ -41,14 +43,14 @@ async def events_of(count: int) -> AsyncIterator[Event]:
         yield event(f"{number}{LARGE}", at=1_700_000_000.0 + number)
 
 
-async def fill(store: Store, sessions: int, events: int) -> None:
+async def fill(store: Store, sessions: int, length: int) -> None:
     """Make sessions of so many events, each of a user of its own."""
     target = OwnStore(store.sessions, closes=False)
     for number in range(sessions):
         key = SessionKey(app=APP, user=f"u{number:05}", session="s")
         header = SessionHeader(key=key, state={}, last_update_time=1.0)
-        record = Record(header=header, shared=ScopedState(), stamp="", events=events_of(events))
-        await target.write(record, events_of(events))
+        record = Record(header=header, shared=ScopedState(), stamp="", events=events_of(length))
+        await target.write(record, events_of(length))
 
 
 async def peak_of(work: Callable[[], Awaitable[object]]) -> int:
@@ -64,7 +66,7 @@ async def unmeasured(work: Callable[[], Awaitable[object]]) -> int:
     return 0
 
 
-async def peaks(folder: Path, sessions: int, events: int, *, of: Measure = peak_of) -> dict[str, int]:
+async def peaks(folder: Path, sessions: int, length: int, *, of: Measure = peak_of) -> dict[str, int]:
     """Return the peaks of what is done with a store of so many sessions of so many events."""
     await asyncio.to_thread(folder.mkdir)
 
@@ -85,7 +87,7 @@ async def peaks(folder: Path, sessions: int, events: int, *, of: Measure = peak_
         Store.local(folder / "2", session_limits=LIMITS) as two,
         Store.local(folder / "3", session_limits=LIMITS) as three,
     ):
-        await fill(one, sessions, events)
+        await fill(one, sessions, length)
         work: dict[str, Callable[[], Awaitable[object]]] = {
             "copy": lambda: copy(one.sessions, two.sessions, app_name=APP, verify=True),
             "export": exported,
@@ -98,9 +100,8 @@ async def peaks(folder: Path, sessions: int, events: int, *, of: Measure = peak_
 @pytest.mark.parametrize(
     ("few", "more"),
     [
-        # Both fill what is worked on at once: 8 sessions, or runs of 1, 2, 4, and 8 segments.
-        pytest.param((at_length(8, 30), 1), (at_length(24, 90), 1), id="sessions"),
-        pytest.param((1, at_length(16, 48)), (1, at_length(48, 144)), id="events"),
+        pytest.param((at_length(4, 30), 1), (at_length(12, 90), 1), id="sessions"),
+        pytest.param((1, at_length(6, 48)), (1, at_length(18, 144)), id="events"),
     ],
 )
 async def test_memory_does_not_grow_with_what_is_moved(
@@ -110,9 +111,14 @@ async def test_memory_does_not_grow_with_what_is_moved(
 
     What a service keeps of the sessions that it used lately is beside that; it is bounded.
     """
-    monkeypatch.setattr(parquet, "_ROWS", 4)
-    monkeypatch.setattr(records, "_PER_PAGE", 5)
-    monkeypatch.setattr(forks, "SEGMENTS_PER_COMMIT", 4)
+    for module, name in (
+        (events, "_SEGMENTS_AT_ONCE"),
+        (forks, "SEGMENTS_PER_COMMIT"),
+        (parquet, "_ROWS"),
+        (records, "_PER_PAGE"),
+    ):
+        monkeypatch.setattr(module, name, 2)  # so that few fill what is worked on at once
+    monkeypatch.setattr(OwnStore, "traits", replace(OwnStore.traits, at_once=2))
     await peaks(tmp_path / "first", 2, 2, of=unmeasured)  # what is imported and cached once
     small, large = await peaks(tmp_path / "few", *few), await peaks(tmp_path / "more", *more)
 

@@ -71,6 +71,7 @@ async def test_the_runbook_moves_an_app_that_runs() -> None:
         await follow_the_runbook(service, service, store)
 
 
+@pytest.mark.long
 @pytest.mark.emulators
 async def test_the_runbook_moves_an_app_that_runs_on_adks_firestore_service(
     adk_store: Store, project: str
