@@ -61,6 +61,7 @@ async def test_anchors_hold_nothing_of_a_user(filled: Store, tmp_path: Path) -> 
     assert [] == [name for name in (USER, *map(canary, PLACES)) if traces(kept, name)]
 
 
+@pytest.mark.sample(1)
 async def test_another_user_keeps_everything(place: tuple[Store, Stored]) -> None:
     """What was theirs is there byte for byte."""
     store, stored = place

@@ -1,6 +1,7 @@
 """A check finds what contradicts the invariants of memories, and repairs what has one right answer."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,12 +48,26 @@ async def fill(memory: MemoryService) -> None:
     await memory.update_memory(**WHO, memory_id="s2", content=entry("other").content)
 
 
+EMBEDDER = FunctionEmbedder(embed, name="test", dimensions=DIMENSIONS)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store whose user has memories, with vectors; tests take copies."""
+    folder = tmp_path_factory.mktemp("memories") / "store"
+
+    async def make() -> None:
+        async with Store.local(folder, embedder=EMBEDDER) as store:
+            await fill(store.memory)
+
+    asyncio.run(make())
+    return folder
+
+
 @pytest.fixture
-async def store() -> AsyncIterator[Store]:
-    """A store in memory whose user has memories, with vectors."""
-    embedder = FunctionEmbedder(embed, name="test", dimensions=DIMENSIONS)
-    async with Store.local(":memory:", embedder=embedder) as store:
-        await fill(store.memory)
+async def store(filled: Path, tmp_path: Path) -> AsyncIterator[Store]:
+    """A copy of that store."""
+    async with Store.local(shutil.copytree(filled, tmp_path / "store"), embedder=EMBEDDER) as store:
         yield store
 
 
@@ -238,8 +253,7 @@ async def test_no_finding_has_content(store: Store) -> None:
 
 async def test_writers_cause_no_finding(tmp_path: Path) -> None:
     """One remembers, updates and deletes, while another process checks."""
-    embedder = FunctionEmbedder(embed, name="test", dimensions=DIMENSIONS)
-    async with Store.local(tmp_path, embedder=embedder) as store, Store.local(tmp_path) as checking:
+    async with Store.local(tmp_path, embedder=EMBEDDER) as store, Store.local(tmp_path) as checking:
         writing = asyncio.create_task(fill(store.memory))
         found: list[Fault] = []
         while not writing.done():

@@ -211,7 +211,7 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
 async def undetected_of(name: str) -> tuple[set[str], set[str], dict[str, set[str]]]:
     """Return the mutations of a stored session that were made, those not found, and the codes of the others.
 
-    All are made in the long form, and every ninth in the short one; each session begins with another.
+    All are made in the long form, and every fifteenth in the short one; each session begins with another.
     """
     stored = await CORPUS[name]()
 
@@ -225,7 +225,7 @@ async def undetected_of(name: str) -> tuple[set[str], set[str], dict[str, set[st
     leaving = {path for path in documents if _is_leaving(path, documents)}
     possible = list(mutations(documents, unused=unused, leaving=leaving))
     labels = list(dict.fromkeys(label for label, _ in possible))
-    made = set(at_length(labels[list(CORPUS).index(name) % 9 :: 9], labels))
+    made = set(at_length(labels[list(CORPUS).index(name) % 15 :: 15], labels))
     assert set(HARMLESS[name]) <= set(labels)
     undetected: set[str] = set()
     found: dict[str, set[str]] = defaultdict(set)

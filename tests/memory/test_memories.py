@@ -123,26 +123,26 @@ async def test_users_and_apps_remember_apart(memory: MemoryService) -> None:
 
 async def test_a_deleted_memory_does_not_come_back(store: Store, memory: MemoryService) -> None:
     """From the tail and from shards, when its session is added again by any process."""
-    many = [said(f"note {number} {'x' * 300}", at=float(number + 1)) for number in range(400)]
+    many = [said(f"note {number} {'x ' * 1500}", at=float(number + 1)) for number in range(40)]
     few = [said("dog", at=1000.0), said("cat", at=1001.0)]
     await memory.add_session_to_memory(session(*many))
     await memory.add_session_to_memory(session(*many, *few))
-    for event in (many[7], many[399], few[0]):
+    for event in (many[7], many[39], few[0]):
         await memory.delete_memory(memory_id=event.id, **USER)
         await memory.delete_memory(memory_id=event.id, **USER)
     for service in (memory, another(store)):
         await service.add_session_to_memory(session(*many, *few))
 
     left = await listed(another(store))
-    assert 399 == len(left)
-    assert ["note 398", "cat"] == [str(text)[:8] for text in left[-2:]]
+    assert 39 == len(left)
+    assert ["note 38 ", "cat"] == [str(text)[:8] for text in left[-2:]]
     assert [] == await search(memory, "dog")
 
 
 async def test_what_is_deleted_is_not_stored_any_more(store: Store, memory: MemoryService) -> None:
     """Not only hidden: no document holds its text."""
     await memory.add_session_to_memory(
-        session(*(said(f"note {number} {'x' * 300}") for number in range(300)), said("secret" * 20000))
+        session(*(said(f"note {number} {'x ' * 1500}") for number in range(30)), said("secret" * 20000))
     )
     secret = (await memory.list_memories(page_size=1, **USER)).memories[0]
     assert await stored_documents(store)
@@ -178,7 +178,7 @@ async def test_a_session_is_forgotten(store: Store, memory: MemoryService) -> No
 @BOTH
 async def test_a_user_is_forgotten_for_good(store: Store, memory: MemoryService) -> None:
     """Nothing is left, large content included; adding a session starts anew in every process."""
-    kept = session(*(said(f"note {number} {'x' * 300}") for number in range(400)), said("large" * 20000))
+    kept = session(*(said(f"note {number} {'x ' * 1500}") for number in range(40)), said("large" * 20000))
     other = another(store)
     await memory.add_session_to_memory(kept)
     await other.add_session_to_memory(kept)
@@ -189,7 +189,7 @@ async def test_a_user_is_forgotten_for_good(store: Store, memory: MemoryService)
     assert ["adk_apps/app/adk_users/other/adk_memories/head"] == await stored_documents(store)
     assert [] == await listed(other)
     await other.add_session_to_memory(kept)
-    assert 401 == len(await listed(memory))
+    assert 41 == len(await listed(memory))
 
 
 @BOTH
@@ -338,7 +338,7 @@ async def test_a_cursor_goes_on_with_the_same_filter_in_another_order(memory: Me
 
 async def test_a_memory_is_changed_in_its_place(store: Store, memory: MemoryService) -> None:
     """In the tail and in shards: its content or its metadata; id, session and time stay."""
-    events = [said(f"note {number} {'x' * 300}", at=float(number + 1)) for number in range(300)]
+    events = [said(f"note {number} {'x ' * 1500}", at=float(number + 1)) for number in range(30)]
     await memory.add_session_to_memory(session(*events))
     await memory.add_session_to_memory(session(said("tea", at=1000.0, id="tail")))
     for id_ in (events[3].id, "tail"):
@@ -401,7 +401,7 @@ async def test_memories_that_all_ended_make_way(
 ) -> None:
     """Even if their documents are still there; the documents have a time at which Firestore removes them."""
     now = time.time()
-    ending = [said(f"tea {number} {'x' * 300}", at=now) for number in range(300)]
+    ending = [said(f"tea {number} {'x ' * 1500}", at=now) for number in range(30)]
     await memory.add_events_to_memory(events=ending, custom_metadata={"ttl_seconds": 50_000}, **USER)
     documents = store.sessions.storage.documents
     for path in await stored_documents(store):
@@ -468,7 +468,7 @@ async def test_large_content_that_nothing_refers_to_is_garbage(
 ) -> None:
     """That of memories stays, in the tail and in shards; that of a writer that ended early goes."""
     large = [said(f"note {number} {'x ' * 20000}") for number in range(3)]
-    await memory.add_session_to_memory(session(*large, *(said(f"n {n} {'x' * 300}") for n in range(300))))
+    await memory.add_session_to_memory(session(*large, *(said(f"n {n} {'x ' * 1500}") for n in range(30))))
     await memory.add_session_to_memory(session(said("tail " * 20000)))
     storage = store.sessions.storage
     lost = Payload.of(b"of a writer that ended", place=storage.payloads.place)
@@ -480,7 +480,7 @@ async def test_large_content_that_nothing_refers_to_is_garbage(
     assert [GarbageKind.PAYLOAD] == [found.kind for found in garbage]
     assert "f" * 32 in garbage[0].name
     assert await store.remove_garbage(garbage[0])
-    assert 304 == len(await listed(another(store)))
+    assert 34 == len(await listed(another(store)))
 
 
 async def test_a_user_has_a_limited_number_of_memories(adk_store_local: Store) -> None:
@@ -499,18 +499,18 @@ async def test_a_deleted_memory_stays_away_after_others_of_its_shard_ended(adk_s
     lasting = said("lasting", at=1.0)
     await memory.add_events_to_memory(events=[lasting], **USER)
     await memory.delete_memory(memory_id=lasting.id, **USER)
-    ending = [said(f"note {number} {'x' * 300}", at=time.time()) for number in range(300)]
+    ending = [said(f"note {number} {'x ' * 1500}", at=time.time()) for number in range(30)]
     await memory.add_events_to_memory(events=ending, custom_metadata={"ttl_seconds": 50_000}, **USER)
     with in_days(1):
         assert [] == await listed(memory)
         other = another(adk_store_local)
         await other.add_events_to_memory(events=[lasting, *ending], **USER)
         await memory.add_events_to_memory(
-            events=[said(f"{n} {'y' * 300}", at=float(n)) for n in range(300)], **USER
+            events=[said(f"{n} {'y ' * 1500}", at=float(n)) for n in range(30)], **USER
         )
         await other.add_events_to_memory(events=[lasting], **USER)
 
-        assert 300 == len(await listed(another(adk_store_local)))
+        assert 30 == len(await listed(another(adk_store_local)))
 
 
 async def test_a_session_is_added_whole_after_another_process_forgot_its_user(

@@ -30,9 +30,12 @@ from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import row_key
 from tests.memory.conftest import USER, said
 from tests.support.clock import PassingTime, in_days
+from tests.support.lengths import at_length
 from tests.support.stored import change, collection, remove
 
 KEY = UserKey(app="app", user="user")
+MANY, LARGE = 24, 4096
+"""So many vectors of so many dimensions are more than the head holds: a document has them."""
 MEANINGS = {"hound": "dog", "puppy": "dog", "automobile": "car", "vehicle": "car", "residence": "home"}
 
 
@@ -241,24 +244,24 @@ async def test_vectors_of_another_embedder_are_replaced_by_reindexing_alone(
     store: Store, embedder: Meanings, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Until then, what one process embeds another one does not remove; the new one searches by words."""
-    embedder.dimensions = 128
+    embedder.dimensions = LARGE
     memory = service(store, embedder)
-    await add(memory, *(said(f"my hound number {number}") for number in range(600)))
+    await add(memory, *(said(f"my hound number {number}") for number in range(MANY)))
     assert await parts_of(store)
     newer = Meanings(name="newer", dimensions=16)
     upgraded = service(store, newer)
     with caplog.at_level(logging.WARNING):
         await add(upgraded, said("our automobile"))
         assert [] == await search(upgraded, "dog")
-    assert "vectors are of meanings (128 dimensions), not of newer (16 dimensions)" in caplog.text
+    assert "vectors are of meanings (4096 dimensions), not of newer (16 dimensions)" in caplog.text
     assert "my hound" in str((await search(service(store, embedder), "dog"))[0])
 
-    assert 601 == (await upgraded.reindex_memories(**USER)).embedded
+    assert MANY + 1 == (await upgraded.reindex_memories(**USER)).embedded
     assert "our automobile" == (await search(upgraded, "car"))[0]
     assert [] == await search(service(store, embedder), "dog")
     snapshot = await service(store, newer)._keeper.reader.read(KEY, vectors=True)
     assert snapshot is not None
-    assert ("newer", 16, 601) == (
+    assert ("newer", 16, MANY + 1) == (
         snapshot.head.vectors.embedder,
         snapshot.head.vectors.dimensions,
         snapshot.head.vectors.count,
@@ -367,13 +370,13 @@ async def test_vectors_are_erased_with_their_memories(
     store: Store, embedder: Meanings, *, sealed: bool, knows: bool
 ) -> None:
     """One memory, a session's, a changed one, and all of a user; no document holds what was made of them."""
-    embedder.dimensions = 128
+    embedder.dimensions = LARGE
     writer = service(store, embedder)
-    await add(writer, *(said(f"note {number}") for number in range(700 if sealed else 5)))
+    await add(writer, *(said(f"note {number}") for number in range(MANY if sealed else 5)))
     await add(writer, said("secret one", id="one"), said("secret change", id="change"))
     await add(writer, said("secret session"), said("secret talk"), session_id="private")
     if sealed:
-        await add(writer, *(said(f"more {number}") for number in range(700)))
+        await add(writer, *(said(f"more {number}") for number in range(MANY)))
     secrets = [text for text in await texts_of(store) if "secret" in text]
     vectors = (await writer._keeper._embedding.stored(secrets)).vectors  # type: ignore[union-attr]
     before = await stored_bytes(store)
@@ -397,33 +400,31 @@ async def test_vectors_are_erased_with_their_memories(
 
 async def test_many_large_vectors_are_erased_in_several_commits(store: Store) -> None:
     """Each writes a part of them again, and the texts go with the last one."""
-    large = Meanings(dimensions=4096)
-    large.answer = None
-    row = [1.0] * 4096
+    count, row = at_length(640, 1600), [1.0] * LARGE
 
     async def embed(texts: Sequence[str], _kind: EmbeddingKind) -> list[list[float]]:
         return [[float(len(text)), *row[1:]] for text in texts]
 
-    memory = service(store, FunctionEmbedder(embed, name="large", dimensions=4096))
-    every = [said(f"note {number}", id=f"e{number}") for number in range(1600)]
-    for first in range(0, 1600, 200):
-        await add(memory, *every[first : first + 200], session_id=f"s{first % 400}")
-    assert len(await parts_of(store)) > 5
+    memory = service(store, FunctionEmbedder(embed, name="large", dimensions=LARGE))
+    every = [said(f"note {number}", id=f"e{number}") for number in range(count)]
+    for first in range(0, count, 80):
+        await add(memory, *every[first : first + 80], session_id=f"s{first % 160}")
+    assert len(await parts_of(store)) > 2
     await memory.delete_session_memory(session_id="s0", **USER)
 
     kept = {row_key(text) for text in await texts_of(store)}
     snapshot = await service(store)._keeper.reader.read(KEY, vectors=True)
     assert snapshot is not None
-    rows = [body[at : at + 8] for body in snapshot.vectors.values() for at in range(0, len(body), 4104)]
-    assert 800 == len(kept)
+    rows = [body[at : at + 8] for body in snapshot.vectors.values() for at in range(0, len(body), LARGE + 8)]
+    assert count // 2 == len(kept)
     assert kept == {*rows, *(row[:8] for row in snapshot.head.vectors.fresh)}
 
 
 async def test_vectors_of_memories_that_ended_go(store: Store, embedder: Meanings) -> None:
     """With the commit that drops their texts; Firestore may remove their documents, too."""
-    embedder.dimensions = 256
+    embedder.dimensions = LARGE
     memory = service(store, embedder)
-    ending = [said(f"hound {number} {'x' * 300}", timestamp=time.time()) for number in range(300)]
+    ending = [said(f"hound {number} {'x' * 300}", timestamp=time.time()) for number in range(MANY)]
     await add(memory, *ending, custom_metadata={"ttl_seconds": 50_000})
     gone = [row_key(text) for text in await texts_of(store)]
     documents = store.sessions.storage.documents
@@ -434,7 +435,7 @@ async def test_vectors_of_memories_that_ended_go(store: Store, embedder: Meaning
     await add(memory, said("lasting"))
     with in_days(1):
         assert "lasting" == (await search(memory, "dog"))[0]
-        await add(service(store, embedder), *(said(f"{number} {'y' * 300}") for number in range(300)))
+        await add(service(store, embedder), *(said(f"{number} {'y' * 3000}") for number in range(MANY)))
 
         after = await stored_bytes(store)
         assert not any(key in after for key in gone)
@@ -443,15 +444,15 @@ async def test_vectors_of_memories_that_ended_go(store: Store, embedder: Meaning
 
 async def test_a_deletion_takes_along_what_ended(store: Store, embedder: Meanings) -> None:
     """Texts that ended alone have left, but their vectors may share a document with lasting ones."""
-    embedder.dimensions = 256
+    embedder.dimensions = LARGE
     memory = service(store, embedder)
-    ending = [said(f"hound {number} {'x' * 300}", id=f"e{number}") for number in range(200)]
+    ending = [said(f"hound {number} {'x' * 3000}", id=f"e{number}") for number in range(MANY)]
     await add(memory, *ending, custom_metadata={"ttl_seconds": 50_000})
     gone = [row_key(text) for text in await texts_of(store)]
-    await add(memory, *(said(f"lasting {number}") for number in range(50)))
+    await add(memory, *(said(f"lasting {number}") for number in range(9)))
     assert 1 == len(await parts_of(store))
     with in_days(1):
-        assert 50 == len(await texts_of(store))
+        assert 9 == len(await texts_of(store))
         before = await stored_bytes(store)
         assert all(key in before for key in gone)
 
@@ -459,7 +460,7 @@ async def test_a_deletion_takes_along_what_ended(store: Store, embedder: Meaning
 
         after = await stored_bytes(store)
         assert not any(key in after for key in gone)
-        assert 50 == len(await texts_of(store))
+        assert 9 == len(await texts_of(store))
         assert 0 == (await service(store, embedder).reindex_memories(**USER)).missing
 
 
@@ -484,9 +485,9 @@ async def test_lost_vectors_are_made_anew(
     store: Store, embedder: Meanings, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Searches go on by words, and deletion works."""
-    embedder.dimensions = 128
+    embedder.dimensions = LARGE
     memory = service(store, embedder)
-    await add(memory, *(said(f"my hound number {number}", id=f"e{number}") for number in range(600)))
+    await add(memory, *(said(f"my hound number {number}", id=f"e{number}") for number in range(MANY)))
     path = (await parts_of(store))[0]
     await remove(store, path)
     reader = service(store, embedder)
@@ -498,14 +499,14 @@ async def test_lost_vectors_are_made_anew(
     assert found.missing == found.embedded > 0
     fresh = service(store, embedder)
     assert 0 == (await fresh.reindex_memories(**USER)).missing
-    assert 599 == len(await texts_of(store))
+    assert MANY - 1 == len(await texts_of(store))
 
 
 async def test_damaged_vectors_are_as_lost(store: Store, embedder: Meanings) -> None:
     """Another size of the rows, for example."""
-    embedder.dimensions = 128
+    embedder.dimensions = LARGE
     memory = service(store, embedder)
-    await add(memory, *(said(f"my hound number {number}") for number in range(600)))
+    await add(memory, *(said(f"my hound number {number}") for number in range(MANY)))
     path = (await parts_of(store))[0]
     await change(store, path, {"body": b"x"})
     reader = service(store, embedder)
@@ -517,7 +518,8 @@ async def test_damaged_vectors_are_as_lost(store: Store, embedder: Meanings) -> 
 
 async def test_reindexing_goes_on_beside_writers(store: Store, embedder: Meanings) -> None:
     """Both lose nothing, and what another call made is not made twice."""
-    await add(service(store), *(said(f"note {number}", id=f"e{number}") for number in range(1200)))
+    count = at_length(200, 1200)
+    await add(service(store), *(said(f"note {number}", id=f"e{number}") for number in range(count)))
     indexer, writer = service(store, embedder), service(store, embedder)
 
     async def write() -> None:
@@ -528,7 +530,7 @@ async def test_reindexing_goes_on_beside_writers(store: Store, embedder: Meaning
     await asyncio.gather(
         indexer.reindex_memories(**USER), write(), service(store, embedder).reindex_memories(**USER)
     )
-    assert 1200 == len(await texts_of(store))
+    assert count == len(await texts_of(store))
     assert 0 == (await service(store, embedder).reindex_memories(**USER)).missing
     kept = {row_key(text) for text in await texts_of(store)}
     snapshot = await service(store)._keeper.reader.read(KEY, vectors=True)
@@ -556,13 +558,13 @@ async def test_large_dimensions_lie_in_documents_of_their_own(store: Store) -> N
 
 async def test_an_erased_user_has_no_vectors(store: Store, embedder: Meanings) -> None:
     """And they count as a part of the memories."""
-    embedder.dimensions = 128
-    await add(service(store, embedder), *(said(f"secret {number}") for number in range(600)))
+    embedder.dimensions = LARGE
+    await add(service(store, embedder), *(said(f"secret {number}") for number in range(MANY)))
     assert await parts_of(store)
     shown = [each async for each in store.erase_user(**USER)]
 
     assert b"" == await stored_bytes(store)
     receipt = shown[-1]
     assert isinstance(receipt, ErasureReceipt)
-    assert 600 == receipt.erased["memories"].count
+    assert MANY == receipt.erased["memories"].count
     assert 0 == (receipt.erased["others"].count if "others" in receipt.erased else 0)
