@@ -83,7 +83,7 @@ def pattern(size: int) -> bytes:
     return array("Q", range(-(-size // 8))).tobytes()[:size]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 class TestEncryptedArtifacts(ArtifactServiceConformance):
     """ADK's contract of artifacts."""
 

@@ -37,7 +37,7 @@ def sealed() -> Iterator[Store]:
     asyncio.run(store.close())
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 class TestEncryptedSessions(SessionServiceConformance):
     """ADK's contract of sessions."""
 
@@ -46,7 +46,7 @@ class TestEncryptedSessions(SessionServiceConformance):
         return sealed.sessions
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 class TestEncryptedMemories(MemoryServiceConformance):
     """ADK's contract of memories."""
 
@@ -55,7 +55,7 @@ class TestEncryptedMemories(MemoryServiceConformance):
         return sealed.memory
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 class TestEncryptedTasks(TaskStoreConformance):
     """The contract of A2A tasks."""
 

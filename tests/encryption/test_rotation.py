@@ -59,6 +59,7 @@ async def test_keys_are_wrapped_by_the_newest_key_and_content_stays(tmp_path: Pa
     assert [*USERS] == await texts(tmp_path, LocalKeyWrapper(NEW))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("failing", range(1, 8))
 async def test_a_rotation_that_is_stopped_at_any_step_goes_on(tmp_path: Path, failing: int) -> None:
     """What is wrapped anew already stays; all is readable in between, and the error reports it."""

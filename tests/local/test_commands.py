@@ -88,15 +88,16 @@ def run(*arguments: str, at: Path | str | None) -> Result:
     return CliRunner().invoke(command, words, env={"COLUMNS": "200"})
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["sessions", "list", "--app", "app", "--json"],
-        ["sessions", "export", *NAMED, "-"],
         ["export", "--app", "app", "-"],
-        ["prune", "--app", "app", "--idle-days", "1", "--dry-run"],
+        ["sessions", "list", "--app", "app", "--json"],
         ["sessions", "--help"],
+        ["prune", "--app", "app", "--idle-days", "1", "--dry-run"],
         ["cost", "--like", "chat"],
+        ["sessions", "export", *NAMED, "-"],
         ["ces", "lint", str(ROOT / "examples/ces/app")],
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
@@ -285,6 +286,7 @@ def test_the_environment_names_the_folder(
     assert result.exit_code == (1 if arguments[0] == "template" else 0), result.output
 
 
+@pytest.mark.sample(11)  # each command, and each place
 @pytest.mark.parametrize("arguments", EACH, ids=lambda words: " ".join(words[:2]))
 @pytest.mark.parametrize(
     ("at", "says"),
@@ -314,6 +316,7 @@ def test_a_place_without_a_store_is_reported_and_nothing_is_created(
     assert before == sorted(tmp_path.rglob("*"))
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("content", [b"no database" * 100, b"short"])
 @pytest.mark.parametrize("arguments", EACH, ids=lambda words: " ".join(words[:2]))
 def test_a_file_that_is_no_store_is_refused_and_stays(

@@ -12,7 +12,7 @@ from tests.support.lengths import at_length
 from tests.support.local_commits import before_commits, is_write
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
-EVENTS = at_length(800, 10_000)
+EVENTS = at_length(400, 10_000)
 AT_ONCE = 100
 
 

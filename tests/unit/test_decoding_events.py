@@ -12,7 +12,7 @@ from gcp_adk_store import SessionService, Store
 from gcp_adk_store.moving import copy
 from tests.support.loop_work import counted_steps
 
-COUNT = 400
+COUNT = 150
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 
 

@@ -131,15 +131,16 @@ class TestObjects:
         await on_disk.objects.delete("b", generation=None)
         assert not files[0].exists()
 
-    async def test_a_scan_has_pages_of_a_thousand(self, kept: Kept) -> None:
+    async def test_a_scan_has_pages(self, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("gcp_adk_store.local.objects._SCANNED_AT_ONCE", 20)
         await put(kept, "a")
         source = await kept.objects.info("a")
         assert source is not None
-        names = sorted(f"p/{number}" for number in range(2000))
+        names = sorted(f"p/{number}" for number in range(40))
         for name in names:
             await kept.objects.copy(source, name, FIELDS)
         pages = [page async for page in kept.objects.scan("p/")]
-        assert [1000, 1000, 0] == [len(page) for page in pages]
+        assert [20, 20, 0] == [len(page) for page in pages]
         assert names == [each.name for page in pages for each in page]
 
     async def test_custom_times_move_forward_alone(self, kept: Kept) -> None:
@@ -218,7 +219,7 @@ class TestObjects:
         ended = asyncio.Event()
 
         async def replace() -> None:
-            for number in range(100):
+            for number in range(30):
                 await put(kept, "a", data=b"%03d" % number * 1000)
                 await kept.objects.delete("a", generation=None)
             ended.set()

@@ -24,7 +24,7 @@ from tests.support.lengths import at_length
 T = TypeVar("T")
 
 BOUNDS = settings(
-    max_examples=at_length(3, 20),
+    max_examples=at_length(2, 20),
     stateful_step_count=40,
     deadline=None,
     derandomize=True,

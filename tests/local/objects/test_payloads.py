@@ -52,7 +52,7 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 class TestSessionsWithPayloads(SessionServiceConformance):
     """The shipped suite, with each value of more than some bytes in an object."""
 
