@@ -63,7 +63,7 @@ async def test_nothing_is_named_without_an_attack(encrypted: bool, worlds: dict[
         assert set() == await worlds[encrypted].outcome(who)
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("row", THREATS, ids=lambda row: f"{row.holds}: {row.does}")
 async def test_an_attack_is_named_as_the_table_says(
     row: Threat, worlds: dict[bool, World], tmp_path: Path

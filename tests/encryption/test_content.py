@@ -1,5 +1,6 @@
 """What users put into a store is nowhere in the clear, and no ciphertext can be moved."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,12 +63,24 @@ async def test_nothing_is_in_the_clear_on_the_emulators_either(
     assert 1 == receipt.erased["keys"].count
 
 
-async def test_every_collection_is_declared_with_or_without_content(store: Store) -> None:
+@pytest.fixture(scope="module")
+def filled() -> Iterator[Store]:
+    """An encrypted store in memory that two users filled."""
+    store = Store.local(":memory:", session_limits=LIMITS, encryption=envelope())
+
+    async def make() -> None:
+        await fill(store)
+        await fill(store, OTHER, "another-owner")
+
+    asyncio.run(make())
+    yield store
+    asyncio.run(store.close())
+
+
+async def test_every_collection_is_declared_with_or_without_content(filled: Store) -> None:
     """A new collection has to say which of its fields hold content."""
-    await fill(store)
-    await fill(store, OTHER)
     seen = set()
-    documents = _stored(store)
+    documents = _stored(filled)
     for root in ("adk_apps/app", "adk_owners/canary-owner", "adk_pushes/t1"):
         seen |= {each.path.split("/")[-2] for each in await documents.query(root, "", all_descendants=True)}
 
@@ -130,10 +143,9 @@ def _epoch_of(found: list[Document | None]) -> str:
     return str(head.fields["epoch"])
 
 
-async def test_every_ciphertext_is_refused_in_every_other_place(store: Store) -> None:
+async def test_every_ciphertext_is_refused_in_every_other_place(filled: Store) -> None:
     """Of one user and of two: only the order within a tail is left to the hash chain."""
-    await fill(store)
-    await fill(store, OTHER, "another-owner")
+    store = filled
     user = "adk_apps/app/adk_users/canary-user"
     rare = (
         f"{user}/adk_chunks/c",
@@ -194,11 +206,9 @@ async def test_every_ciphertext_is_refused_in_every_other_place(store: Store) ->
     assert {"fresh", "inbox", "initial", "title"} <= {each.field for each in sealed}
 
 
-async def test_every_payload_is_refused_under_every_other_name(store: Store) -> None:
+async def test_every_payload_is_refused_under_every_other_name(filled: Store) -> None:
     """Objects of the bucket are bound to their names."""
-    await fill(store)
-    await fill(store, OTHER)
-    in_bucket = store.sessions.storage.payloads.in_bucket
+    in_bucket = filled.sessions.storage.payloads.in_bucket
     assert in_bucket is not None
     sealing: Any = in_bucket._objects
     names = await sealing.names("adk-payloads/", delimiter=None)
@@ -309,16 +319,6 @@ async def test_a_migration_reads_plaintext_and_writes_ciphertext(tmp_path: Path)
     async with Store.local(tmp_path, session_limits=LIMITS, encryption=envelope(wrapper)) as store:
         with pytest.raises(StoredDataError, match="plaintext"):
             await store.sessions.get_session(**THERE)
-
-
-async def test_a_store_without_encryption_refuses_ciphertext(tmp_path: Path) -> None:
-    """It reads no garbage."""
-    async with Store.local(tmp_path, encryption=envelope()) as store:
-        session = await store.sessions.create_session(**THERE)
-        await store.sessions.append_event(session, said("one"))
-    async with Store.local(tmp_path) as plain:
-        with pytest.raises(StoredDataError):
-            await plain.sessions.get_session(**THERE)
 
 
 def test_the_keys_need_a_database_of_their_own() -> None:

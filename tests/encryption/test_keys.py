@@ -3,7 +3,8 @@
 import asyncio
 import base64
 import os
-from collections.abc import Awaitable, Callable, Sequence
+import shutil
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from gcp_adk_store.settings.envelope import Wrapped
 from gcp_adk_store.testing.conformance.running import read
 from tests.encryption.conftest import LIMITS, CountingWrapper, envelope
 from tests.erasure.conftest import APP, OTHER, OWNER, PLACES, USER, canary, erase, fill, said
+from tests.support.temporary import temporary_folder
 from tests.support.traces import in_folder, traces
 
 THERE: Any = {"app_name": APP, "user_id": USER, "session_id": "s"}
@@ -258,14 +260,31 @@ async def test_a_wrapped_key_that_was_moved_to_another_user_is_refused(tmp_path:
     await ring.close()
 
 
+@pytest.fixture(scope="module")
+def filled_once() -> Iterator[Path]:
+    """A folder with an encrypted store of the user; tests take copies."""
+
+    async def make() -> None:
+        async with Store.local(folder, session_limits=LIMITS, encryption=envelope()) as store:
+            await fill(store)
+
+    with temporary_folder() as folder:
+        asyncio.run(make())
+        yield folder
+
+
+@pytest.fixture
+def filled(filled_once: Path, tmp_path: Path) -> Path:
+    """A folder with an encrypted store of the user."""
+    return shutil.copytree(filled_once, tmp_path / "filled")
+
+
 async def test_an_erasure_destroys_the_key_first_and_says_from_when_on_nothing_is_readable(
-    tmp_path: Path,
+    filled: Path,
 ) -> None:
     """A copy of the database from before cannot be read any more; other users go on."""
-    wrapper = CountingWrapper()
     backup: list[Any] = []
-    async with Store.local(tmp_path, session_limits=LIMITS, encryption=envelope(wrapper)) as store:
-        await fill(store)
+    async with Store.local(filled, session_limits=LIMITS, encryption=envelope()) as store:
         await fill(store, OTHER, "another-owner")
         stored = store.sessions.storage.as_stored
         assert stored is not None
@@ -379,12 +398,10 @@ async def test_a_store_without_encryption_says_what_it_lacks(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("damaged", [False, True], ids=["wrong-key", "damaged-key"])
-async def test_an_erasure_needs_no_key(tmp_path: Path, *, damaged: bool) -> None:
+async def test_an_erasure_needs_no_key(filled: Path, *, damaged: bool) -> None:
     """What nobody can decrypt any more is removed all the same, with the rest of its key."""
-    async with Store.local(tmp_path, session_limits=LIMITS, encryption=envelope()) as store:
-        await fill(store)
     async with Store.local(
-        tmp_path, session_limits=LIMITS, encryption=envelope(CountingWrapper(b"x" * 32))
+        filled, session_limits=LIMITS, encryption=envelope(CountingWrapper(b"x" * 32))
     ) as store:
         encryption = store.sessions.storage.encryption
         assert encryption is not None
@@ -401,7 +418,7 @@ async def test_an_erasure_needs_no_key(tmp_path: Path, *, damaged: bool) -> None
     assert document is not None
     assert {"format", "kind", "destroyed_at", "free_at", "expire_at"} == document.fields.keys()
     assert [] == [
-        name for name in PLACES if traces(in_folder(tmp_path), canary(name)) and name not in OF_OTHERS
+        name for name in PLACES if traces(in_folder(filled), canary(name)) and name not in OF_OTHERS
     ]
 
 

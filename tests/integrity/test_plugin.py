@@ -52,7 +52,7 @@ async def require_sound(store: Store) -> None:
         assert [] == [garbage async for garbage in store.find_garbage()]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "to",
     [

@@ -356,6 +356,7 @@ async def test_a_path_that_cannot_be_one_is_refused(tmp_path: Path, above: str) 
 
 async def test_an_object_that_is_forgotten_closes_its_file(path: Path) -> None:
     """Without a warning, and without a thread that goes on."""
+    gc.freeze()  # else each collection goes through all that earlier tests left
     others = {*threading.enumerate()}
     database = Database(path)
     await database.read(count)

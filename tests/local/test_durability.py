@@ -120,17 +120,6 @@ async def test_a_runners_turn_of_six_events_takes_two_commits(
     assert [1, 5] == commits.events
 
 
-async def test_sessions_with_many_tasks_take_a_commit_each(commits: Commits) -> None:
-    """Of 4 sessions with 8 appends at once: 4 writes, where one for each append would be 32."""
-    async with Store.local(MEMORY) as store:
-        service = store.sessions
-        sessions = [await service.create_session(**WHO | {"session_id": f"s{n}"}) for n in range(4)]
-        todo = [(session, step(number)) for session in sessions for number in range(8)]
-        await asyncio.gather(*(service.append_event(session, event) for session, event in todo))
-
-    assert [8] * 4 == commits.events
-
-
 async def test_reads_of_the_same_process_see_what_was_appended(service: SessionService) -> None:
     """Of the session, of its user's state, and of listings."""
     session = await service.create_session(**WHO)
@@ -242,6 +231,7 @@ async def test_a_failure_is_reported_though_its_handle_is_gone(
     service: SessionService, commits: Commits
 ) -> None:
     """A tool reads a handle of its own, and drops it before the turn ends."""
+    gc.freeze()  # else each collection goes through all that earlier tests left
     session = await service.create_session(**WHO)
     commits.fails = lambda _: True
     await service.append_event(session, step(0))

@@ -18,7 +18,7 @@ from gcp_adk_store.moving.records import OwnStore
 from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP, fill, hardest, many, queried
 
-MANY = 60
+MANY = 30
 """Events of a session, in several segments."""
 
 

@@ -11,6 +11,7 @@ from google.adk.sessions import InMemorySessionService
 
 from gcp_adk_store import InvalidInputError, Store
 from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.moving import adk_firestore as firestore
 from gcp_adk_store.moving import copy
 from gcp_adk_store.moving.adk_firestore import AdkFirestore
 from gcp_adk_store.moving.adk_java import AdkJava
@@ -90,12 +91,15 @@ async def test_a_session_that_is_being_deleted_is_not_copied(raw: Any) -> None:
         ]
 
 
-async def test_events_come_by_pages_in_the_order_of_their_times(raw: Any) -> None:
+async def test_events_come_by_pages_in_the_order_of_their_times(
+    raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those of one time are in the order of their names, as a note says."""
+    monkeypatch.setattr(firestore, "EVENTS_PER_PAGE", 10)
     path = await put_session(raw, "s", "{}")
-    events = [event(f"{number}", at=1_700_000_000.0 + number // 3) for number in range(250)]
+    events = [event(f"{number}", at=1_700_000_000.0 + number // 3) for number in range(25)]
     for number, one in enumerate(events):
-        one.id = f"e{number:03}"
+        one.id = f"e{number:02}"
     for one in reversed(events):
         await put_event(raw, path, one)
     async with Store.local(":memory:") as store:
@@ -103,7 +107,7 @@ async def test_events_come_by_pages_in_the_order_of_their_times(raw: Any) -> Non
         session = await read(store, "s")
 
         assert [one.id for one in events] == [one.id for one in session.events]
-        assert (1, 250) == (report.verified, report.events)
+        assert (1, 25) == (report.verified, report.events)
         assert ["order"] == [note.kind for note in report.notes if note.session_id]
 
 
