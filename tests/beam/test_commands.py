@@ -14,8 +14,9 @@ from click.testing import CliRunner, Result
 
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
+from gcp_adk_store.testing.conformance.running import event
 from tests.beam.conftest import lines
-from tests.moving.hardest import APP, fill, many
+from tests.moving.hardest import APP, fill
 from tests.support.documents import ROOT, blocks, commands
 from tests.support.stored import collection, remove
 
@@ -104,7 +105,8 @@ def test_a_session_that_cannot_be_read_ends_with_1(folder: Path, tmp_path: Path)
 
     async def damage() -> None:
         async with Store.local(folder) as store:
-            await fill(store.sessions, [("zoe", "s", many(300))])
+            large = [event("x" * 9000) for _ in range(9)]
+            await fill(store.sessions, [("zoe", "s", large)])
             segments = await collection(store, "adk_segments")
             (segment,) = [path for path in segments if "/adk_users/zoe/" in path]
             await remove(store, segment)

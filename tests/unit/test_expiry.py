@@ -140,15 +140,6 @@ def test_what_is_no_time_to_live_is_refused(ttl_seconds: Any) -> None:
     assert f"ttl_seconds is {shown}, it must be a number above 0 and at most 3153600000" == str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("now", "expected"),
-    [(0.0, False), (1059.0, False), (1059.999999, False), (1060.0, True), (1060.000001, True), (9e9, True)],
-)
-def test_a_session_ends_at_its_exact_second(now: float, expected: bool) -> None:  # noqa: FBT001
-    """Until then it is there, and from then on it is not."""
-    assert expected is Expiry(ttl_s=60, at=1060).has_passed(now, written_at=0)
-
-
 @given(st.integers(1, 100), TIMES, TIMES, TIMES)
 def test_no_clock_takes_a_time_to_live_after_the_last_write_away(
     ttl_s: int, clock: float, written_at: float, now: float
@@ -158,37 +149,6 @@ def test_no_clock_takes_a_time_to_live_after_the_last_write_away(
 
     assert now < written_at + ttl_s or now < expiry.at or expiry.has_passed(now, written_at=written_at)
     assert now >= written_at + ttl_s or not expiry.has_passed(now, written_at=written_at)
-
-
-@given(st.integers(1, 100), TIMES, TIMES)
-def test_a_part_of_a_clock_that_is_behind_is_kept_as_long_as_the_others(
-    ttl_s: int, ahead: float, behind: float
-) -> None:
-    """It outlasts the session by a time to live, whichever clock the session's end is of."""
-    expiry = Expiry.begin(ttl_s, now=ahead)
-
-    assert expiry.of_new_part(behind) >= expiry.at + ttl_s
-
-
-@given(st.integers(1, 100), st.lists(TIMES, min_size=1))
-def test_the_end_is_that_of_the_clock_furthest_ahead(ttl_s: int, clocks: list[float]) -> None:
-    """In whatever order appends of different processes arrive."""
-    expiry = Expiry.begin(ttl_s, now=0)
-    for now in clocks:
-        expiry = expiry.refreshed(now)
-
-    assert Expiry(ttl_s=ttl_s, at=math.ceil(max(clocks)) + ttl_s) == expiry
-
-
-@given(st.lists(st.none() | st.integers(0, LAST_TIME)))
-def test_the_order_of_parts_does_not_count(parts: list[int | None]) -> None:
-    """However appends and seals come in, the part that ends first decides."""
-    expiry = Expiry(ttl_s=60, at=1060)
-    for parts_at in parts:
-        expiry = expiry.with_part_until(parts_at)
-
-    earliest = min((parts_at for parts_at in parts if parts_at is not None), default=None)
-    assert Expiry(ttl_s=60, at=1060, parts_at=earliest) == expiry
 
 
 @given(st.integers(1, 100), TIMES, ROUGH_STEPS)

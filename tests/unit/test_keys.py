@@ -127,28 +127,12 @@ def test_an_id_that_is_no_text_is_refused(field: str) -> None:
     assert f"{field.split()[1]} must be a string, not int." == str(caught.value)
 
 
-@pytest.mark.parametrize("session", ["s", "../x", "", None])
-def test_a_user_filename_leaves_the_session(session: str | None) -> None:
-    """``user:`` puts an artifact beside all sessions, whatever session it was saved in."""
-    key = artifact(session, "user:avatar.png")
-
-    assert (ArtifactScope(app="a", user="u", session=None), "user:avatar.png") == (key.scope, key.filename)
-
-
 @pytest.mark.parametrize("filename", ["f", "a/b.txt", "User:f", " user:f", "x/user:f", "..", "/f", " "])
 def test_any_other_filename_stays_in_the_session(filename: str) -> None:
     """Only the exact start ``user:`` leaves the session."""
     key = artifact("s", filename)
 
     assert (ArtifactScope(app="a", user="u", session="s"), filename) == (key.scope, key.filename)
-
-
-def test_a_session_artifact_needs_a_session() -> None:
-    """Without a session only ``user:`` names are legal, in ADK's words."""
-    with pytest.raises(InvalidInputError) as caught:
-        artifact(None, "f")
-
-    assert "Session ID must be provided for session-scoped artifacts." == str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -16,15 +16,6 @@ def known(cache: Lru[str, str]) -> str:
     return "".join(sorted(cache._known))
 
 
-def test_what_was_put_is_there(cache: Lru[str, str]) -> None:
-    """Under its own key."""
-    one = "x" * 10
-    cache.put("a", one)
-
-    assert one is cache.get("a")
-    assert cache.get("b") is None
-
-
 def test_the_least_recently_used_is_forgotten_first(cache: Lru[str, str]) -> None:
     """As many as it takes to stay within the bound."""
     for key in "abc":

@@ -72,16 +72,6 @@ def test_a_marker_carries_the_fence_as_text() -> None:
     assert 2 == SEEN.advanced(MINE, "6.000000000", None).fence
 
 
-def test_a_turn_is_held_until_its_lease_expires() -> None:
-    """By the time that is given."""
-    turn = Turn().taken("h", 10.0)
-    assert (True, False) == (turn.is_held(9.99), turn.is_held(10.0))
-    assert not turn.released.is_held(1.0)
-    assert (1, 1, 2, 2) == (turn.fence, turn.released.fence, turn.ended.fence, turn.taken("i", 1.0).fence)
-    assert turn.aborted.abort
-    assert not turn.aborted.released.abort
-
-
 def test_what_waits_is_bounded_in_number_and_bytes() -> None:
     """One message over the limit can never wait; one too many can later."""
     require_room(["x"] * (MAX_WAITING - 1), "y")

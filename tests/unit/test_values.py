@@ -124,20 +124,6 @@ def test_a_form_of_a_later_release_is_refused(field: FieldValue, form: str) -> N
     assert f"state key 'k' is stored in a form unknown to this release: {form}" == str(caught.value)
 
 
-def test_damaged_json_is_refused() -> None:
-    """The error names the place, never the content."""
-    with pytest.raises(StoredDataError) as caught:
-        decode_value({"json": "{secret"}, what="state key 'k'")
-
-    assert "state key 'k' is stored as damaged JSON" == str(caught.value)
-
-
-@given(st.dictionaries(st.text(max_size=6), VALUES, max_size=5))
-def test_a_state_comes_back_as_it_was(state: dict[str, Any]) -> None:
-    """Every key, the empty and the reserved ones too, comes back with its value."""
-    assert repr(state) == repr(decode_state(encode_state(state)))
-
-
 def test_state_keys_are_escaped() -> None:
     """Keys that Firestore reserves or would need quoting are encoded as names."""
     fields = encode_state({"": 1, "a.b": None, "__x__": [1], "a/b`": "t"})
