@@ -5,26 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.adk.events import Event
 
 from gcp_adk_store import KmsEnvelope, Store
 from gcp_adk_store.model.history import digests_of
 from gcp_adk_store.testing.conformance.running import read
 from tests.encryption.conftest import LIMITS
 from tests.erasure.conftest import said
+from tests.erasure.test_redact import REDACTED, SECRET, WHO, numbered
 from tests.support.traces import in_folder, traces
 
-WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}
 REASON = "here-reason-here"
-REDACTED = "[this event was redacted]"
-SECRET = "here-secret-here"  # noqa: S105  # a canary
-
-
-def numbered(number: int, text: str = "", **options: Any) -> Event:
-    """Return the event of a number; six of them fill a segment."""
-    made = said(text or f"event {number} {'x' * 150}", **options)
-    made.id = f"e{number}"
-    return made
 
 
 @pytest.fixture

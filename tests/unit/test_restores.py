@@ -21,6 +21,7 @@ from gcp_adk_store.sessions.restore.format import (
     restore,
 )
 from tests.support.stored import as_read
+from tests.unit.test_session_decisions import stored
 
 KEY = SessionKey(app="shop", user="u", session="s")
 SESSION = "adk_apps/shop/adk_users/u/adk_sessions/s"
@@ -46,22 +47,14 @@ def made(sizes: list[int], tail: int) -> tuple[StoredSession, list[Segment]]:
             )
         )
         start = stop
-    stored = StoredSession(
+    session = replace(
+        stored(*texts[start:], revision=len(texts), epoch="e", sealed=len(sizes)),
         key=KEY,
-        epoch="e",
-        revision=len(texts),
-        last_update_time=9.0,
-        state={},
-        tail=texts[start:],
-        sealed=len(sizes),
-        sealed_max=float(start) if sizes else None,
-        spilled=frozenset(),
-        update_time="1.000000000",
-        read_time=1.0,
+        sealed_max=float(start),
         chain=fold(begin, texts),
         chain_sealed=fold(begin, texts[:start]),
     )
-    return stored, segments
+    return session, segments
 
 
 LEFT = Restore(
@@ -75,10 +68,10 @@ LEFT = Restore(
 
 def test_a_session_is_restored_as_long_as_it_has_numbers_of_segments() -> None:
     """A document with more could not be read."""
-    stored, segments = made([2, 2, 2], 1)
+    session, segments = made([2, 2, 2], 1)
 
     def encode(sealed: int) -> None:
-        back = replace(rewound(stored, segments, 3), sealed=sealed)
+        back = replace(rewound(session, segments, 3), sealed=sealed)
         restore(LAYOUT, back, LEFT, Summary())
 
     encode(100_000)

@@ -5,22 +5,14 @@ from dataclasses import replace
 import pytest
 
 from gcp_adk_store import InvalidInputError, SessionInboxFullError
-from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import MAX_WAITING, MAX_WAITING_BYTES, Turn, require_room
 from gcp_adk_store.model.sessions import Append, AppendOutcome, Marker, StoredSession, resolve_outcome
 from gcp_adk_store.model.state import ScopedState
+from tests.unit.test_session_decisions import stored
 
 MINE = Append(texts=["mine"], timestamp=1.0, delta=ScopedState())
-STORED = StoredSession(
-    key=SessionKey(app="a", user="u", session="s"),
-    epoch="e1",
-    revision=4,
-    last_update_time=1.0,
-    state={},
-    tail=[],
-    sealed=0,
-    sealed_max=None,
-    spilled=frozenset(),
+STORED = replace(
+    stored(revision=4),
     chain=bytes(32),
     update_time="5.000000000",
     read_time=5.0,
