@@ -315,14 +315,3 @@ def test_the_command_finds_and_mends(tmp_path: Path) -> None:
     status, text = run("--full")
     assert 0 == status
     assert "no fault in 1 sessions" in text
-
-
-async def test_a_store_checks_and_mends(tmp_path: Path) -> None:
-    """By the methods of the same names."""
-    await _damage(tmp_path)
-    async with Store.local(tmp_path) as store:
-        faults = [fault async for fault in store.check(app_name="shop", full=True)]
-
-        assert ["FSCK102"] == [fault.code for fault in faults]
-        assert faults == await store.repair(faults)
-        assert [] == [fault async for fault in store.check()]

@@ -40,14 +40,20 @@ async def filled() -> Store:
 
 
 async def test_an_import_makes_what_was_exported() -> None:
-    """With titles, times, the initial state and the shared state; an export of it has the same lines."""
+    """With titles, times, the initial state and the shared state; an export of it has the same lines.
+
+    Any service of ADK takes the sessions, such as the one in memory, for tests of agents.
+    """
     async with await filled() as store, Store.local(":memory:") as other:
-        lines = await exported(store)
+        lines, service = await exported(store), InMemorySessionService()
         report = await import_jsonl(io.BytesIO(lines), other.sessions)
+        await import_jsonl(io.BytesIO(lines), service)
+        compared = await copy(store.sessions, service, app_name=APP, verify=True)
         faults = [fault async for fault in other.check(app_name=APP)]
 
         assert (3, 3, 8 + MANY) == (report.listed, report.copied, report.events)
         assert lines == await exported(other)
+        assert (3, True) == (compared.verified, compared.is_complete)
         assert [] == faults
         assert b"" == lines.translate(None, bytes(range(0x20, 0x7F))).replace(b"\n", b"")
 
@@ -220,16 +226,6 @@ async def test_a_parquet_export_that_fails_leaves_no_file(tmp_path: Path) -> Non
         await export_parquet(failing(), tmp_path, on_event=lambda _: None)
 
     assert [] == os.listdir(tmp_path)  # noqa: PTH208  # waits for nothing
-
-
-async def test_fixtures_are_read_into_any_service_of_adk() -> None:
-    """Such as the one in memory, for tests of agents."""
-    async with await filled() as store:
-        service = InMemorySessionService()
-        await import_jsonl(io.BytesIO(await exported(store)), service)
-        compared = await copy(store.sessions, service, app_name=APP, verify=True)
-
-        assert (3, True) == (compared.verified, compared.is_complete)
 
 
 async def test_an_import_that_ended_early_sets_shared_state_when_it_is_called_again(
