@@ -32,9 +32,9 @@ def entry(text: str, **more: Any) -> MemoryEntry:
     return MemoryEntry(content=types.Content(parts=[types.Part(text=text)]), **more)
 
 
-async def fill(memory: MemoryService) -> None:
+async def fill(memory: MemoryService, count: int = 13) -> None:
     """Remember what makes shards, documents of vectors, a tail, payloads, removed ids and times to live."""
-    for number in range(13):
+    for number in range(count):
         text = f"{number} " + f"{number} words " * 1500
         await memory.add_memory(**WHO, memories=[entry(text, id=f"long-{number}")])
     await memory.add_memory(**WHO, memories=[entry("large " * 9000, id="large")])
@@ -254,7 +254,7 @@ async def test_no_finding_has_content(store: Store) -> None:
 async def test_writers_cause_no_finding(tmp_path: Path) -> None:
     """One remembers, updates and deletes, while another process checks."""
     async with Store.local(tmp_path, embedder=EMBEDDER) as store, Store.local(tmp_path) as checking:
-        writing = asyncio.create_task(fill(store.memory))
+        writing = asyncio.create_task(fill(store.memory, 4))
         found: list[Fault] = []
         while not writing.done():
             found += await faults_of(checking)

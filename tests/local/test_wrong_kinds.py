@@ -74,7 +74,7 @@ async def failure_of(method: Callable[..., Any], given: Mapping[str, Any]) -> Ba
     return None
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("name", [*services_of(Store.local(":memory:"))])
 async def test_an_argument_of_a_wrong_kind_is_never_a_raw_error(name: str, wrong: str) -> None:
@@ -148,7 +148,7 @@ def makers() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
     yield "StoreCredentials", StoreCredentials, {}
 
 
-@pytest.mark.sample(28)
+@pytest.mark.sample(15)
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize(
     ("name", "make", "given"), [*makers()], ids=lambda each: each if isinstance(each, str) else ""

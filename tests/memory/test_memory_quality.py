@@ -25,7 +25,7 @@ async def test_answers_are_found_far_more_often_than_by_counting_words(adk_store
         "ours": adk_store_local.memory,
         "ADK's": InMemoryMemoryService(),
     }
-    found = await compare(services, at_length(16, 40), languages=SOME)
+    found = await compare(services, at_length(10, 40), languages=SOME)
 
     assert found["ours"]["recall_at_10"] >= 0.9
     assert found["ours"]["recall_at_10"] >= 1.5 * found["ADK's"]["recall_at_10"]

@@ -52,9 +52,12 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 class TestSessionsWithPayloads(SessionServiceConformance):
-    """The shipped suite, with each value of more than some bytes in an object."""
+    """The shipped suite, with each value of more than some bytes in an object.
+
+    In `make test`, tests/property/test_points.py reads sessions with payloads of every kind.
+    """
 
     @pytest.fixture
     async def session_service(self, store: Store) -> AsyncIterator[SessionService]:
