@@ -7,8 +7,11 @@ import pytest
 
 from tests.chaos.journal import Operation, read_journals
 from tests.chaos.worker import Task, work_alone
+from tests.support.lengths import at_length
 
-SEED, OPERATIONS, STEPS = 21, 110, 60
+SEED, STEPS = 21, 60
+OPERATIONS, WORKERS = at_length((60, 2), (150, 3))
+"""How many operations workers begin, and how many processes work."""
 Written = tuple[Path, list[Operation]]
 
 

@@ -18,6 +18,7 @@ from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.operations import OPERATIONS
 from tests.support.clock import PassingTime
 from tests.support.lengths import at_length
+from tests.support.small_pieces import use_small_pieces
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 SESSION_PATH = "adk_apps/app/adk_users/user/adk_sessions/session"
@@ -115,6 +116,12 @@ def observing(plan: Plan) -> tuple[Plan, threading.Event]:
         return fault
 
     return observed, met
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send and store what is large in small pieces."""
+    use_small_pieces(monkeypatch)
 
 
 @pytest.fixture

@@ -22,20 +22,17 @@ from gcp_adk_store import (
     Store,
     StoreError,
 )
-from gcp_adk_store.artifacts import files
-from gcp_adk_store.cloud.storage import resumable
 from gcp_adk_store.codec.names import upload_name
 from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.kernel.calls import operation
 from gcp_adk_store.kernel.ports import Embedder
-from gcp_adk_store.local import objects
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
 from gcp_adk_store.moving.importing import SessionHeader, SessionImports
 from gcp_adk_store.sessions.append.turn import TurnLease
-from gcp_adk_store.sessions.fork import format as forks
 from gcp_adk_store.tasks import PushNotificationConfigStore, TaskStore
 from gcp_adk_store.turns import Turns
 from tests.faults.world import DAY_S, NOW, World
+from tests.support.small_pieces import TASK_PIECE_BYTES
 from tests.support.turns import within
 from tests.tasks.conftest import of
 from tools.benchmarks.memory_embedder import PartsEmbedder
@@ -813,7 +810,7 @@ class A2aTasks(Operation):
 
 CALLER, ANOTHER = of("caller"), of("another")
 PUSH_CONFIG = TaskPushNotificationConfig(id="config", url="https://a.example")
-INCOMPRESSIBLE = random.Random(1).randbytes(1_000_000)  # noqa: S311  # keeps no secret
+INCOMPRESSIBLE = random.Random(1).randbytes(2 * TASK_PIECE_BYTES - 100)  # noqa: S311  # keeps no secret
 
 
 async def saved_again(store: TaskStore, task: Task | None) -> None:
@@ -851,13 +848,6 @@ async def opened(service: ArtifactService) -> list[bytes]:
     reader = await service.open_artifact(**FILE)
     assert reader is not None
     return [await reader.read(4) for _ in range(3)]
-
-
-def use_small_pieces() -> None:
-    """Send files of some hundred kilobytes piece by piece, and forks in commits of two segments."""
-    for module in (resumable, files, objects):
-        module.CHUNK_BYTES = 256 * 1024  # type: ignore[attr-defined]  # of the one, imported by the other
-    forks.SEGMENTS_PER_COMMIT = 2  # type: ignore[misc]  # so that few events take several commits
 
 
 LARGE_CHANGE: dict[str, Any] = {"make": lambda: event(1, picture=True, delta=ALL_SCOPES)}

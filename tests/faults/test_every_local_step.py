@@ -22,10 +22,11 @@ import pytest
 from gcp_adk_store import OutcomeUnknownError, StoreError, UnavailableError
 from tests.faults.conftest import Ways
 from tests.faults.folder_world import STEPS, Failure, Fault, FolderWorld, Kill, Pause, Step, watch
-from tests.faults.operations import OPERATIONS, Operation, use_small_pieces
+from tests.faults.operations import OPERATIONS, Operation
 from tests.faults.test_every_step import READING, WRITING, Undisturbed, has_recovered
 from tests.faults.world import normal
 from tests.support.ready_processes import READY
+from tests.support.small_pieces import use_small_pieces
 from tests.support.temporary import temporary_folder
 
 LONGEST_S = 60.0
@@ -113,12 +114,9 @@ Known = tuple[dict[str, Prepared], Iterator[Path]]
 
 
 @pytest.fixture(autouse=True)
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Watch all steps, and send files in small pieces."""
+def all_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Watch all steps."""
     watch(monkeypatch)
-    for module in ("artifacts.files", "local.objects"):
-        monkeypatch.setattr(f"gcp_adk_store.{module}.CHUNK_BYTES", 256 * 1024)
-    monkeypatch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 2)
 
 
 @pytest.fixture
@@ -284,8 +282,9 @@ async def test_a_process_that_is_killed_at_a_step_on_the_disk_leaves_all_or_noth
 
 
 def _die(clock: Connection, name: str, folder: str, now: float, step: Step, is_done: bool) -> None:  # noqa: FBT001  # across processes
-    use_small_pieces()
-    watch(pytest.MonkeyPatch())
+    patch = pytest.MonkeyPatch()
+    use_small_pieces(patch)
+    watch(patch)
     world = FolderWorld(Path(folder), now)
 
     async def act() -> None:

@@ -1,9 +1,8 @@
 """Every request of every operation goes wrong; then the store is looked at from outside.
 
 The operations run on a simulated service, whose network loses requests below the library's own retry. In
-`make test` one request of each operation goes wrong in each of the tests below, in one way; operations take
-turns over requests and ways, and over being cancelled and killed. `make long` lets each request go wrong in
-every way of every test.
+`make test` one request of each operation goes wrong, in one way; operations take turns over the tests below,
+over requests and over ways. `make long` lets each request go wrong in every way of every test.
 
 Whatever happened: what was done is done as a whole or not at all, what is left beside it is what a collector
 finds and removes, a caller who got the error that nothing was written finds nothing, one who got no error
@@ -41,9 +40,18 @@ OF_READS: Final[Sequence[Fate | tuple[Fate, Fate]]] = [*ONCE, *OUTAGES.values()]
 ENDS: Final = [Fate.REQUEST_LOST, Fate.ANSWER_LOST]
 """What becomes of the request at which a caller ends: it never arrives, or it is done."""
 
+TESTS: Final = 3
+"""How many tests share the operations that write."""
+
+
+def of_turn(turn: int) -> list[str]:
+    """Return the operations of the test that has this turn: one in three of those that write, or all."""
+    return at_length(WRITING[turn::TESTS], WRITING)
+
+
 CALLERS: Final = [
     (how, name)
-    for number, name in enumerate(WRITING)
+    for number, name in enumerate(of_turn(2))
     for how in at_length((("cancelled", "killed")[number % 2],), ("cancelled", "killed"))
 ]
 """How callers of each operation end: in turn, or in both ways."""
@@ -57,12 +65,6 @@ class Undisturbed:
     after: dict[str, str]
     kinds: Sequence[str]
     """Of its requests, in order."""
-
-
-@pytest.fixture(autouse=True)
-def small_commits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork in commits of two segments."""
-    monkeypatch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 2)
 
 
 @cache
@@ -123,7 +125,7 @@ def steps(name: str, ways: Ways, test: int) -> list[tuple[int, str]]:
     return ways.shared(undisturbed(name).kinds, str, test)
 
 
-@pytest.mark.parametrize("name", WRITING)
+@pytest.mark.parametrize("name", of_turn(0))
 def test_a_step_that_fails_once_is_not_noticed(name: str, ways: Ways) -> None:
     """The operation succeeds, once, with what it returns otherwise."""
     operation = OPERATIONS[name]
@@ -146,7 +148,7 @@ def test_a_step_that_fails_once_is_not_noticed(name: str, ways: Ways) -> None:
             fail(number, fate)
 
 
-@pytest.mark.parametrize("name", WRITING)
+@pytest.mark.parametrize("name", of_turn(1))
 def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(name: str, ways: Ways) -> None:
     """The error says what that means."""
     operation = OPERATIONS[name]

@@ -51,7 +51,7 @@ class TestSessions(SessionServiceConformance):
         return FaultySessionService(adk_store_local.sessions, released)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.long
 class TestArtifacts(ArtifactServiceConformance):
     """Nothing of ADK's contract is lost where nothing goes wrong."""
 

@@ -23,7 +23,7 @@ from tests.faults.conftest import WHO
 
 FILE: dict[str, Any] = {**WHO, "filename": "file"}
 TEXT = types.Part(text="some words")
-LARGE = b"0123456789abcdef" * 600_000  # over the 8 MiB of one request
+LARGE = b"0123456789abcdef" * 20_000  # over the piece of one request
 Act = Callable[[ArtifactService], Awaitable[object]]
 
 

@@ -32,7 +32,7 @@ KNOWN: dict[str, Any] = {**WHO, "filename": "known"}
 NAME = "app/user/session/file/0"
 TEXT = types.Part(text="one")
 FORBIDDEN = Refuse(412)
-LARGE = b"0123456789abcdef" * 600_000  # over the 8 MiB of one request
+LARGE = b"0123456789abcdef" * 20_000  # over the piece of one request
 HANDFUL = 6
 Stored = Callable[[], dict[str, bytes]]
 Act = Callable[[ArtifactService], Awaitable[object]]

@@ -33,11 +33,13 @@ from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import WHO, observing
 from tests.support.clock import PassingTime
 from tests.support.peak_memory import Peak
+from tests.support.small_pieces import PIECE_BYTES
 
 FILE: dict[str, Any] = {**WHO, "filename": "file"}
 NAME = "app/user/session/file/0"
 TEXT = types.Part(text="one")
 MIB = 2**20
+LARGE = bytes(range(256)) * (5 * PIECE_BYTES // 512)  # three pieces
 OVER_S = 120
 """After so many seconds a call is given up, by default."""
 Stored = Callable[[], dict[str, bytes]]
@@ -127,13 +129,12 @@ async def test_a_download_that_is_cut_is_fetched_again_and_whole(
     storage_proxy: StorageProxy, service: ArtifactService
 ) -> None:
     """In every piece of a file, and at its first bytes as in the middle."""
-    content = bytes(range(256)) * (20 * MIB // 256)
-    await service.save_artifact_file(**FILE, source=io.BytesIO(content))
+    await service.save_artifact_file(**FILE, source=io.BytesIO(LARGE))
     storage_proxy.plan = only("media", lambda call: Cut() if call.number % 2 == 0 else None)
     target = io.BytesIO()
     await service.load_artifact_to(**FILE, target=target)
 
-    assert content == target.getvalue()
+    assert LARGE == target.getvalue()
     assert Counter(cut=3) == storage_proxy.figures.faults
 
 
@@ -234,14 +235,13 @@ async def test_a_resumable_upload_stays_behind_the_proxy(
     storage_proxy: StorageProxy, service: ArtifactService, number: int, fault: Fault
 ) -> None:
     """Its pieces too, whichever of its requests goes wrong."""
-    content = bytes(range(256)) * (20 * MIB // 256)
     storage_proxy.plan = only("upload", nth(number, fault))
-    version = await service.save_artifact_file(**FILE, source=io.BytesIO(content))
+    version = await service.save_artifact_file(**FILE, source=io.BytesIO(LARGE))
     loaded = io.BytesIO()
     await service.load_artifact_to(**FILE, target=loaded)
 
     assert 0 == version
-    assert content == loaded.getvalue()
+    assert LARGE == loaded.getvalue()
     assert Counter({fault.kind: 1}) == storage_proxy.figures.faults
     assert storage_proxy.figures.calls["upload"] >= 5
 

@@ -25,10 +25,17 @@ from gcp_adk_store import (
     StoredDataError,
 )
 from tests.services.conftest import WHO, LosingSession
+from tests.support.small_pieces import PIECE_BYTES, use_small_pieces
 
-MIB = 1024 * 1024
 FILM: dict[str, Any] = {**WHO, "filename": "film.mp4"}
-LARGE = os.urandom(20 * MIB + 17)
+LARGE = os.urandom(2 * PIECE_BYTES + 17)
+"""In three pieces."""
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send and read files in small pieces."""
+    use_small_pieces(monkeypatch)
 
 
 def names_in(folder: Path) -> set[str]:
@@ -398,7 +405,7 @@ async def test_what_arrived_of_a_piece_is_not_sent_again(artifacts: GcsArtifactS
 
     assert reader is not None
     assert LARGE == await reader.read()
-    assert ["bytes 0", f"bytes */{len(LARGE)}", f"bytes {8 * MIB}", f"bytes {16 * MIB}"] == asked
+    assert ["bytes 0", f"bytes */{len(LARGE)}", f"bytes {PIECE_BYTES}", f"bytes {2 * PIECE_BYTES}"] == asked
 
 
 @pytest.mark.emulators
@@ -410,7 +417,7 @@ async def test_a_download_that_breaks_off_is_whole_in_the_end(artifacts: GcsArti
     def breaks(request: requests.PreparedRequest, response: requests.Response) -> None:
         if "alt=media" in (request.url or "") and len(cut) < 2:
             cut.append(1)
-            part = io.BytesIO(response.content[:MIB])
+            part = io.BytesIO(response.content[: PIECE_BYTES // 8])
             response.raw = urllib3.HTTPResponse(
                 part, headers=response.headers, preload_content=False, enforce_content_length=True
             )

@@ -12,7 +12,7 @@ from tests.support.loop_work import LoopWork, Turns, counted_steps
 
 pytestmark = pytest.mark.emulators
 
-SESSIONS = 300
+SESSIONS = 60
 
 MOST_CALLS = 60_000
 """In one step of the event loop."""
@@ -26,8 +26,8 @@ def require_short_steps(work: LoopWork) -> None:
     assert work.characters < MOST_CHARACTERS
 
 
-KEYS = {f"k{number}": number for number in range(100_000)}
-NUMBERS = list(range(400_000))
+KEYS = {f"k{number}": number for number in range(40_000)}
+NUMBERS = list(range(200_000))
 LARGE = pytest.mark.parametrize(
     "state",
     [{"big": KEYS}, {"user:big": NUMBERS}, {f"k{number}": number for number in range(15_000)}],

@@ -13,6 +13,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from gcp_adk_store import InvalidInputError, Store, TaskConflictError
 from gcp_adk_store.tasks import TaskStore
+from tests.support.small_pieces import use_small_pieces
 from tests.support.stored import put
 from tests.tasks.conftest import ANN, Open, of, task
 
@@ -20,6 +21,12 @@ DONE = TaskState.TASK_STATE_COMPLETED
 WORKING = TaskState.TASK_STATE_WORKING
 
 HOSTILE = ["", ".", "..", "a/b", "%2F", "%", "__x__", "ann/adk_tasks/t1", "ü🦊", "\x00\n", "a" * 400]
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Store what is large in small pieces."""
+    use_small_pieces(monkeypatch)
 
 
 def large(kilobytes: int) -> Task:
@@ -171,7 +178,7 @@ async def test_what_was_stored_again_as_it_was_is_no_change(opened: Open) -> Non
 async def test_a_large_task_comes_back_and_shrinks_and_goes_without_a_trace(opened: Open) -> None:
     """Its pieces are written, replaced and removed with it."""
     store = opened()
-    made = large(2500)
+    made = large(25)
     await store.tasks.save(made, ANN)
     found = await read(opened().tasks, "large")
     counts = [await pieces(store)]
@@ -182,7 +189,7 @@ async def test_a_large_task_comes_back_and_shrinks_and_goes_without_a_trace(open
     unread = opened().tasks
     await unread.save(task("large"), ANN)
     counts.append(await pieces(store))
-    await unread.save(large(1000), ANN)
+    await unread.save(large(12), ANN)
     counts.append(await pieces(store))
     await unread.delete("large", ANN)
     counts.append(await pieces(store))
@@ -197,6 +204,7 @@ async def pieces(store: Store) -> int:
     return len(await store.sessions.storage.documents.query("", "adk_pieces", all_descendants=True))
 
 
+@pytest.mark.parametrize("opened", ["local"], indirect=True)
 async def test_a_task_that_no_commit_takes_is_refused_with_its_size(opened: Open) -> None:
     """Before anything is sent."""
     with pytest.raises(InvalidInputError, match=rf"takes \d+ bytes after .* limit is {9 * 1024 * 1024}"):
@@ -235,7 +243,7 @@ async def test_all_tasks_of_an_owner_are_erased_with_their_pieces(opened: Open) 
     store = opened()
     for number in range(3):
         await store.tasks.save(task(f"t{number}"), ANN)
-    await store.tasks.save(large(1000), ANN)
+    await store.tasks.save(large(12), ANN)
     await store.tasks.save(task(), of("ann/adk_tasks/t1"))
     await put(store, "adk_owners/ann/adk_tasks/damaged", {"format": "none"})
     for _ in range(2):
@@ -250,7 +258,7 @@ async def test_all_tasks_of_an_owner_are_erased_with_their_pieces(opened: Open) 
 async def test_what_is_saved_during_an_erasure_is_never_left_in_part(opened: Open) -> None:
     """It is erased or whole: its pieces go with it."""
     store = opened()
-    made = large(1000)
+    made = large(12)
     await store.tasks.save(made, ANN)
 
     async def save_on() -> None:
