@@ -166,7 +166,7 @@ def only(step: Step, fault: Fault) -> Callable[[Step], Fault | None]:
     return lambda taken: fault if taken == step else None
 
 
-@pytest.mark.sample(14)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_step_on_the_disk_that_fails_leaves_all_or_nothing(
     known: Known, copies: Iterator[Path], name: str, ways: Ways
@@ -203,7 +203,7 @@ async def test_a_step_on_the_disk_that_fails_leaves_all_or_nothing(
                 await fail(step, way)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", READING)
 async def test_a_read_whose_step_on_the_disk_fails_returns_the_same_or_an_error(
     known: Known, copies: Iterator[Path], name: str, ways: Ways
@@ -222,7 +222,7 @@ async def test_a_read_whose_step_on_the_disk_fails_returns_the_same_or_an_error(
         await world.settle()
 
 
-@pytest.mark.sample(14)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_caller_that_is_cancelled_at_a_step_on_the_disk_leaves_all_or_nothing(
     known: Known, copies: Iterator[Path], name: str, ways: Ways
@@ -251,7 +251,7 @@ async def test_a_caller_that_is_cancelled_at_a_step_on_the_disk_leaves_all_or_no
         await cancel(step, is_done=is_done)
 
 
-@pytest.mark.sample(14)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_process_that_is_killed_at_a_step_on_the_disk_leaves_all_or_nothing(
     known: Known, copies: Iterator[Path], name: str, ways: Ways

@@ -30,7 +30,7 @@ from gcp_adk_store import (
     StoredDataError,
     StoreError,
 )
-from gcp_adk_store.testing.emulators import Emulator
+from gcp_adk_store.testing.emulators import Emulator, create_bucket
 from tests.golden.raw import Documents, Objects, take_documents, take_objects
 from tests.support import damage
 from tests.support.damage import HUSH, damaged
@@ -160,19 +160,22 @@ class Stored:
         return value
 
 
-@pytest.fixture
-def runner() -> Iterator[asyncio.Runner]:
-    """One event loop for all calls of a test."""
-    with asyncio.Runner() as runner:
-        yield runner
-
-
-@pytest.fixture
-def stored(firestore_emulator: Emulator, adk_store_bucket: str, runner: asyncio.Runner) -> Iterator[Stored]:
+@pytest.fixture(scope="module")
+def once_stored(firestore_emulator: Emulator, storage_emulator: Emulator) -> Iterator[Stored]:
     """A session of every kind of document and object."""
-    stored = Stored(f"demo-{uuid.uuid4().hex[:20]}", adk_store_bucket, firestore_emulator.address, runner)
-    yield stored
-    stored.close()
+    name = uuid.uuid4().hex[:20]
+    create_bucket(name, storage_emulator.address)
+    with asyncio.Runner() as runner:
+        stored = Stored(f"demo-{name}", name, firestore_emulator.address, runner)
+        yield stored
+        stored.close()
+
+
+@pytest.fixture
+def stored(once_stored: Stored) -> Iterator[Stored]:
+    """The session as it was made."""
+    yield once_stored
+    once_stored.restore()
 
 
 def kinds_of(stored: Stored) -> set[str]:

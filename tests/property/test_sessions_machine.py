@@ -48,7 +48,7 @@ from tests.support.stores import STORES
 T = TypeVar("T")
 
 BOUNDS = settings(
-    max_examples=at_length(4, 40),
+    max_examples=at_length(3, 40),
     stateful_step_count=30,
     deadline=None,
     derandomize=True,
@@ -536,8 +536,12 @@ def test_sessions_are_what_a_simple_model_says(
     service: SessionService, runner: asyncio.Runner, timing: Timing
 ) -> None:
     """Whatever is called, in whatever order, by holders that are current, stale or without a marker."""
+    examples = BOUNDS.max_examples if timing.firestore is None else at_length(2, BOUNDS.max_examples)
     # Annotated as taking a class; its documentation says: a function that makes one, too.
-    run_state_machine_as_test(lambda: SessionsMachine(service, runner, timing), settings=BOUNDS)  # type: ignore[arg-type]
+    run_state_machine_as_test(
+        lambda: SessionsMachine(service, runner, timing),  # type: ignore[arg-type]
+        settings=settings(BOUNDS, max_examples=examples),
+    )
 
 
 @pytest.mark.parametrize("timing", ["folder"], indirect=True)
@@ -549,6 +553,6 @@ def test_sessions_whose_appends_return_early_are_what_a_simple_model_says(
     service = Store.local(tmp_path / "store", session_limits=limits, durability="turn").sessions
     run_state_machine_as_test(
         lambda: SessionsMachine(service, runner, timing, is_behind=True),  # type: ignore[arg-type]
-        settings=settings(BOUNDS, max_examples=at_length(4, 40)),
+        settings=BOUNDS,
     )
     runner.run(service.close())

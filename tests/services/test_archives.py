@@ -3,7 +3,8 @@
 import asyncio
 import json
 import shlex
-from collections.abc import AsyncIterator, Sequence
+import shutil
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,6 +38,7 @@ from tests.support.clock import in_days
 from tests.support.documents import blocks, commands
 from tests.support.local_commits import before_commits
 from tests.support.stored import change, collection, fields_of, remove, session_path
+from tests.support.temporary import temporary_folder
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 SMALL = SessionLimits(seal_tail_bytes=2_000, inline_bytes=50)
@@ -44,11 +46,30 @@ SMALL = SessionLimits(seal_tail_bytes=2_000, inline_bytes=50)
 COUNT = 40
 
 
+@pytest.fixture(scope="module")
+def filled() -> Iterator[Path]:
+    """The folder of a store that seals often, with a session of 40 events."""
+
+    async def make(folder: Path) -> None:
+        async with Store.local(folder, session_limits=SMALL) as store:
+            await fill(store)
+
+    with temporary_folder() as above:
+        asyncio.run(make(above / "store"))
+        yield above / "store"
+
+
 @pytest.fixture
-async def store() -> AsyncIterator[Store]:
-    """A store that seals often, with a session of 40 events."""
-    async with Store.local(":memory:", session_limits=SMALL) as store:
-        await fill(store)
+def copied(filled: Path) -> Iterator[Path]:
+    """A copy of that folder, for one test."""
+    with temporary_folder() as above:
+        yield shutil.copytree(filled, above / "store")
+
+
+@pytest.fixture
+async def store(copied: Path) -> AsyncIterator[Store]:
+    """A store of such a folder."""
+    async with Store.local(copied, session_limits=SMALL) as store:
         yield store
 
 
@@ -494,19 +515,14 @@ async def test_a_session_that_lacks_a_segment_is_named_at_once(store: Store, *, 
     assert (2, 1, 1) == (report.sessions, report.archived_sessions, report.unreadable)
 
 
-def test_the_command_archives_all_but_the_newest_events(tmp_path: Path) -> None:
+def test_the_command_archives_all_but_the_newest_events(copied: Path) -> None:
     """Or those before a time; a dry run only reports."""
 
-    async def filled() -> None:
-        async with Store.local(tmp_path, session_limits=SMALL) as store:
-            await fill(store)
-
     async def left() -> list[str]:
-        async with Store.local(tmp_path) as store:
+        async with Store.local(copied) as store:
             return ids_of(await read(store))
 
-    asyncio.run(filled())
-    options = ["sessions", "archive", "--local", str(tmp_path), "--json"]
+    options = ["sessions", "archive", "--local", str(copied), "--json"]
     options += ["--app", "app", "--user", "user", "--session", "session"]
 
     dry = CliRunner().invoke(command, [*options, "--keep", "15", "--dry-run"])
@@ -562,7 +578,7 @@ async def test_many_segments_are_archived_in_several_commits(monkeypatch: pytest
 
     async with Store.local(":memory:", session_limits=SessionLimits(seal_tail_bytes=1)) as store:
         session = await store.sessions.create_session(**WHO)
-        for number in range(120):
+        for number in range(60):
             await store.sessions.append_event(session, event(number))
         monkeypatch.setattr(Event, "model_validate_json", counting)
 
@@ -574,15 +590,15 @@ async def test_many_segments_are_archived_in_several_commits(monkeypatch: pytest
             return await get(self, paths, **more)
 
         monkeypatch.setattr(documents, "get", counted)
-        dry = await store.sessions.archive_session(**WHO, before=Point.position(115), dry_run=True)
-        assert 120 == len(parsed)
+        dry = await store.sessions.archive_session(**WHO, before=Point.position(55), dry_run=True)
+        assert 60 == len(parsed)
         parsed.clear()
-        found = await store.sessions.archive_session(**WHO, before=Point.position(115))
+        found = await store.sessions.archive_session(**WHO, before=Point.position(55))
 
-        assert (115, 115) == (found.events, found.segments) == (dry.events, dry.segments)
-        assert 120 == len(parsed)
+        assert (55, 55) == (found.events, found.segments) == (dry.events, dry.segments)
+        assert 60 == len(parsed)
         assert 50 == max(read_at_once)
-        assert ids(115, 120) == ids_of(await read(store))
-        assert ids(0, 120) == [each.event.id async for each in store.sessions.iter_events(**WHO)]
+        assert ids(55, 60) == ids_of(await read(store))
+        assert ids(0, 60) == [each.event.id async for each in store.sessions.iter_events(**WHO)]
         assert (await store.verify_session(**WHO)).broken is None
         assert [] == await faults(store)

@@ -410,7 +410,7 @@ async def test_finalizing_again_gives_the_same_version(artifacts: ArtifactServic
 async def test_finalizing_at_once_gives_one_version(artifacts: ArtifactService) -> None:
     """A double click, or a request that is sent again to another process."""
     services = [artifacts, *(GcsArtifactService(artifacts.bucket_name) for _ in range(3))]
-    for number in range(3):
+    for number in range(2):
         upload = await artifacts.create_upload(**REPORT)
         put(upload.url, upload.headers, b"once")
         numbers = await asyncio.gather(
@@ -421,7 +421,7 @@ async def test_finalizing_at_once_gives_one_version(artifacts: ArtifactService) 
             )
         )
         assert [number] * 8 == numbers
-    assert [0, 1, 2] == await artifacts.list_versions(**REPORT)
+    assert [0, 1] == await artifacts.list_versions(**REPORT)
 
 
 @pytest.mark.parametrize("option", ["credentials", "access_token", "service_account_email", "headers"])

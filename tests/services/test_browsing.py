@@ -115,8 +115,10 @@ def events_of(found: list[SessionEvent]) -> list[Event]:
     return [one.event for one in found]
 
 
-@pytest.mark.parametrize("direction", ["forward", "backward"])
-@pytest.mark.parametrize("limit", [1, 7, 40, 41])
+@pytest.mark.parametrize(
+    ("direction", "limit"),
+    [("forward", 1), ("backward", 7), ("forward", 40), ("backward", 41)],
+)
 async def test_a_history_is_read_part_by_part_while_it_grows_and_is_sealed(
     long: SessionService, direction: Direction, limit: int
 ) -> None:

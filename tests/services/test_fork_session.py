@@ -377,10 +377,9 @@ async def test_two_forks_to_one_id_make_one_session(store: Store) -> None:
     assert {name: {0: name} for name in ("f", "g", "h")} == await texts_of(store, won[0])
 
 
-@pytest.mark.sample(1)
 async def test_a_fork_beside_a_deletion_is_whole_or_absent(store: Store) -> None:
     """The error says that the source is gone."""
-    for number in range(6):
+    for number in range(3):
         who = {**WHO, "session_id": f"s{number}"}
         expected = await fill(store, who=who)
         await save(store, "f", "content", session_id=who["session_id"])

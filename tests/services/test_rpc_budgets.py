@@ -56,7 +56,7 @@ def meter(
 @pytest.fixture
 async def service(meter: FirestoreMeter, project: str) -> SessionService:
     """A service whose user and app have state already."""
-    service = FirestoreSessionService(project=project, limits=SessionLimits(seal_tail_bytes=4000))
+    service = FirestoreSessionService(project=project, limits=SessionLimits(seal_tail_bytes=1000))
     await service.create_session(
         app_name=APP, user_id=USER, session_id="first", state={"user:n": 1, "app:m": 1}
     )
@@ -72,16 +72,16 @@ def cost(figures: FirestoreFigures) -> tuple[dict[str, int], int, int, int]:
 async def test_sealing_costs_a_read_and_two_writes_a_segment(
     service: SessionService, meter: FirestoreMeter
 ) -> None:
-    """40 events take 40 commits, and 3 more calls' worth for each of their segments."""
+    """10 events take 10 commits, and 3 more calls' worth for each of their segments."""
     held = await service.create_session(**WHO)
     meter.take()
-    for number in range(40):
+    for number in range(10):
         await service.append_event(held, event(f"{number}"))
     figures = meter.take()
     segments = figures.reads
 
     assert segments >= 2
-    assert ({"Commit": 40 + segments, "BatchGetDocuments": segments}, 40 + 2 * segments) == (
+    assert ({"Commit": 10 + segments, "BatchGetDocuments": segments}, 10 + 2 * segments) == (
         dict(figures.rpcs),
         figures.writes,
     )
@@ -93,7 +93,7 @@ async def test_get_of_a_long_session_reads_only_the_segments_it_needs(
     """All of them in one more RPC, or just the newest, or none; by a process that knows none yet."""
     held = await service.create_session(**WHO)
     meter.take()
-    for number in range(60):
+    for number in range(15):
         await service.append_event(held, event(f"{number}", at=float(number)))
     segments = meter.take().reads
     costs = []
@@ -102,7 +102,7 @@ async def test_get_of_a_long_session_reads_only_the_segments_it_needs(
         GetSessionConfig(),
         GetSessionConfig(num_recent_events=1),
         GetSessionConfig(num_recent_events=0),
-        GetSessionConfig(num_recent_events=14),
+        GetSessionConfig(num_recent_events=4),
         GetSessionConfig(after_timestamp=1000.0),
     ):
         cold = FirestoreSessionService(project=project)
@@ -180,7 +180,7 @@ async def test_an_iteration_reads_the_segments_that_it_comes_to(
     """1 read of the session, then 1, 2, 4 segments at a time, and none that is not asked for."""
     held = await service.create_session(**WHO)
     meter.take()
-    for number in range(100):
+    for number in range(25):
         await service.append_event(held, event(f"{number}"))
     segments = meter.take().reads
     costs = []
@@ -205,7 +205,7 @@ async def test_the_usage_of_a_session_costs_what_an_iteration_over_it_does(
     """No payload is read, except one that is a whole event; what is known is not read again."""
     held = await service.create_session(**WHO)
     meter.take()
-    for number in range(100):
+    for number in range(24):  # the last one seals
         await service.append_event(held, event(f"{number}"))
     segments = meter.take().reads
     blob = types.Blob(data=bytes(100_000), mime_type="image/png")
@@ -257,11 +257,11 @@ async def test_later_events_of_a_long_session_cost_the_segments_that_hold_them(
     """And those that the search for the first one reads; a cursor costs 1 read of its session."""
     held = await service.create_session(app_name=APP, user_id="u", session_id="long")
     meter.take()
-    for number in range(240):
+    for number in range(66):
         await service.append_event(held, event(f"{number}", at=float(number)))
     segments = meter.take().reads
     costs, cursors = {}, []
-    for after in (None, 0.0, 200.0, 238.5):
+    for after in (None, 0.0, 55.0, 64.5):
         cold = FirestoreSessionService(project=project)
         found = [one async for one in cold.iter_user_events(app_name=APP, user_id="u", after=after)]
         cursors.append(found[-1].cursor)
@@ -275,10 +275,10 @@ async def test_later_events_of_a_long_session_cost_the_segments_that_hold_them(
     # The search reads segments that the iteration needs too, each once.
     assert (1 + segments, 0, 0) == costs[0.0][1:]
     assert costs[0.0][0]["BatchGetDocuments"] <= 11
-    # Events 201 to 239 are in 3 or 4 segments; the search reads up to 2 more.
-    assert costs[200.0][0]["BatchGetDocuments"] <= 5
-    assert 1 + 3 <= costs[200.0][1] <= 1 + 4 + 2
-    assert ({"RunQuery": 1}, 1, 0, 0) == costs[238.5]
+    # Events 56 to 65 are in 3 or 4 segments; the search reads up to 2 more.
+    assert costs[55.0][0]["BatchGetDocuments"] <= 5
+    assert 1 + 3 <= costs[55.0][1] <= 1 + 4 + 2
+    assert ({"RunQuery": 1}, 1, 0, 0) == costs[64.5]
     assert ({"RunQuery": 1, "BatchGetDocuments": 1}, 1 + 1, 0, 0) == cost(meter.take())
 
 
@@ -288,7 +288,7 @@ async def test_a_time_to_live_costs_nothing_until_parts_are_renewed(
     """Then, once in a time to live, a read and a write for each part, and a read of the session."""
     held = await service.create_session(**WHO, ttl_seconds=1000)
     created = cost(meter.take())
-    for number in range(36):
+    for number in range(9):
         await service.append_event(held, event(f"{number}"))
     segments = meter.take().reads
     clock.after(900)
@@ -309,7 +309,7 @@ async def test_parts_are_renewed_once_however_an_append_ends(
 ) -> None:
     """With a payload too; and not at all by a writer that comes too late."""
     held = await service.create_session(**WHO, ttl_seconds=1000)
-    for number in range(32):
+    for number in range(8):
         await service.append_event(held, event(f"{number}"))
     stale = await service.get_session(**WHO)
     assert stale is not None
@@ -341,13 +341,14 @@ async def test_a_handle_without_a_marker_looks_first(service: SessionService, me
 
 @pytest.mark.parametrize("recent", [None, 3, 0])
 async def test_an_append_after_a_filtered_read_needs_no_look(
-    service: SessionService, meter: FirestoreMeter, project: str, recent: int | None
+    meter: FirestoreMeter, project: str, recent: int | None
 ) -> None:
     """The read takes what identifies the events of the tail, also of those that it does not return."""
-    held = await service.create_session(**WHO)
+    writer, other = (FirestoreSessionService(project=project) for _ in range(2))
+    held = await writer.create_session(**WHO)
     for _ in range(5):
-        await service.append_event(held, event())
-    other = FirestoreSessionService(project=project)
+        await writer.append_event(held, event())
+    await writer.close()
     meter.take()
     read = await other.get_session(**WHO, config=GetSessionConfig(num_recent_events=recent))
     assert read is not None

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from google.adk.events import Event, EventActions
@@ -27,11 +27,15 @@ WHO: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": "s"}
 Connect = Callable[..., SessionService]
 
 
-@pytest.fixture(params=STORES)
+both = pytest.mark.parametrize("connect", STORES, indirect=True)
+"""What the database has a part in; all else is shown in a folder."""
+
+
+@pytest.fixture
 async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Connect]:
     """Make services, as of several processes, over the one store of the test."""
     opened: list[Store] = []
-    project = request.getfixturevalue("project") if request.param == "emulators" else None
+    project = request.getfixturevalue("project") if getattr(request, "param", "") == "emulators" else None
 
     def open_service(**options: Any) -> SessionService:
         if project is not None:
@@ -88,6 +92,7 @@ async def test_a_new_session_has_no_turns(connect: Connect) -> None:
     assert await service.get_session_info(**{**WHO, "session_id": " "}) is None
 
 
+@both
 async def test_turns_and_the_last_message_are_those_of_the_events(connect: Connect) -> None:
     """After every append, of handles with and without markers, over seals, whatever an event holds."""
     limits = SessionLimits(seal_tail_bytes=600, event_text_bytes=1000, inline_bytes=10)
@@ -118,6 +123,7 @@ async def test_turns_and_the_last_message_are_those_of_the_events(connect: Conne
     assert (4, "no turn") == (expected.turns.count, expected.last_text)
 
 
+@both
 async def test_titles_and_labels_are_set_and_removed(connect: Connect) -> None:
     """What is not named stays; None removes a label, all labels, or the title."""
     service = connect()
@@ -149,6 +155,7 @@ async def test_titles_and_labels_are_set_and_removed(connect: Connect) -> None:
     ] == seen
 
 
+@both
 async def test_labels_are_read_in_the_order_of_their_names(connect: Connect) -> None:
     """However they were set: the database keeps no order, and gives another one to each process."""
     service = connect()
@@ -177,6 +184,7 @@ async def test_a_description_is_no_event(connect: Connect) -> None:
     assert (2, 2, "more") == (info.events, info.turns, info.last_text)
 
 
+@both
 async def test_descriptions_at_the_same_time_all_take_effect(connect: Connect) -> None:
     """Beside appends, which never conflict with them."""
     writers = [connect() for _ in range(4)]
@@ -214,41 +222,39 @@ async def test_a_session_that_is_gone_cannot_be_described(connect: Connect) -> N
     assert (None, {}) == ((await info_of(service)).title, (await info_of(service)).labels)
 
 
-@pytest.mark.sample(8)
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"title": "x" * 257}, "title has 257 characters, the limit is 256"),
-        ({"title": ""}, "title is blank; pass None to remove the title"),
-        ({"title": "a\nb"}, "title has a control character, a line break or .* at 1"),
-        ({"title": "\ud800"}, "title has .* a lone surrogate at 0"),
-        ({"title": 5}, "title must be a string or None, not int"),
-        ({"labels": {"": "x"}}, "the name '' of 0 characters is not a label's: 1 to 63 letters"),
-        ({"labels": {"x" * 64: "x"}}, "the name 'x+' of 64 characters"),
-        ({"labels": {"a=b": "x"}}, "the name 'a=b' of 3 characters"),
-        ({"labels": {"_a": "x"}}, "the name '_a' of 2 characters"),
-        ({"labels": {5: "x"}}, "the name of a label must be a string, not int"),
-        ({"labels": {"a": "x" * 64}}, r"labels\['a'\] has 64 characters, the limit is 63: shorten it"),
-        ({"labels": {"a": 5}}, r"labels\['a'\] must be a string, not int"),
-        ({"labels": {"a": "\t"}}, r"labels\['a'\] has a control character"),
-        ({"labels": "a=b"}, "labels must be a mapping or None, not str"),
-        ({"labels": {f"a{n}": "" for n in range(64)}}, "would have 65 labels, the limit is 64; remove some"),
-        ({"labels": {f"a{n}": "" for n in range(129)}}, "labels has 129 labels"),
-    ],
-)
-async def test_a_description_over_a_limit_is_refused(
-    connect: Connect, change: dict[str, Any], message: str
-) -> None:
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"title": "x" * 257}, "title has 257 characters, the limit is 256"),
+    ({"title": ""}, "title is blank; pass None to remove the title"),
+    ({"title": "a\nb"}, "title has a control character, a line break or .* at 1"),
+    ({"title": "\ud800"}, "title has .* a lone surrogate at 0"),
+    ({"title": 5}, "title must be a string or None, not int"),
+    ({"labels": {"": "x"}}, "the name '' of 0 characters is not a label's: 1 to 63 letters"),
+    ({"labels": {"x" * 64: "x"}}, "the name 'x+' of 64 characters"),
+    ({"labels": {"a=b": "x"}}, "the name 'a=b' of 3 characters"),
+    ({"labels": {"_a": "x"}}, "the name '_a' of 2 characters"),
+    ({"labels": {5: "x"}}, "the name of a label must be a string, not int"),
+    ({"labels": {"a": "x" * 64}}, r"labels\['a'\] has 64 characters, the limit is 63: shorten it"),
+    ({"labels": {"a": 5}}, r"labels\['a'\] must be a string, not int"),
+    ({"labels": {"a": "\t"}}, r"labels\['a'\] has a control character"),
+    ({"labels": "a=b"}, "labels must be a mapping or None, not str"),
+    ({"labels": {f"a{n}": "" for n in range(64)}}, "would have 65 labels, the limit is 64; remove some"),
+    ({"labels": {f"a{n}": "" for n in range(129)}}, "labels has 129 labels"),
+]
+
+
+async def test_a_description_over_a_limit_is_refused(connect: Connect) -> None:
     """With field, size, limit and way out, before anything is written."""
     service = connect()
     await service.create_session(**WHO)
     before = await service.update_session_info(**WHO, title="t", labels={"kept": "x"})
-    with pytest.raises(InvalidInputError, match=message):
-        await service.update_session_info(**WHO, **change)
+    for change, message in REFUSED:
+        with pytest.raises(InvalidInputError, match=message):
+            await service.update_session_info(**WHO, **change)
 
     assert before == await info_of(service)
 
 
+@both
 async def test_the_largest_description_is_stored(connect: Connect) -> None:
     """Of the longest characters, and exchanged as a whole."""
     service = connect()
@@ -291,52 +297,44 @@ async def listed(service: SessionService, **request: Any) -> list[str]:
             return found
 
 
-@pytest.mark.sample(10)
-@pytest.mark.parametrize("order", ["newest", "oldest"])
-@pytest.mark.parametrize(
-    ("request_", "expected"),
-    [
-        ({"labels": {"team": "x"}}, [0, 1, 2, 3, 4]),
-        ({"labels": {"team": "x"}, "user_id": "u0"}, [0, 2, 4]),
-        ({"labels": {"team": "x", "three": "1"}}, [1, 4]),
-        ({"labels": {"three": "1", "team": "x"}, "user_id": "u1"}, [1]),
-        ({"labels": {"team": "z"}}, []),
-        ({"labels": {}}, [0, 1, 2, 3, 4, 5, 6, 7]),
-        ({"updated_after": 4}, [5, 6, 7]),
-        ({"updated_after": 3.5, "user_id": "u0"}, [4, 6]),
-        ({"updated_after": 2, "labels": {"team": "x"}}, [3, 4]),
-        ({"updated_after": 2, "labels": {"team": "x", "three": "1"}, "user_id": "u0"}, [4]),
-    ],
-)
-async def test_pages_hold_sessions_with_all_labels_that_were_updated_later(
-    shop: SessionService,
-    request_: dict[str, Any],
-    expected: list[int],
-    order: Literal["newest", "oldest"],
-) -> None:
+FILTERED: list[tuple[dict[str, Any], list[int]]] = [
+    ({"labels": {"team": "x"}}, [0, 1, 2, 3, 4]),
+    ({"labels": {"team": "x"}, "user_id": "u0"}, [0, 2, 4]),
+    ({"labels": {"team": "x", "three": "1"}}, [1, 4]),
+    ({"labels": {"three": "1", "team": "x"}, "user_id": "u1"}, [1]),
+    ({"labels": {"team": "z"}}, []),
+    ({"labels": {}}, [0, 1, 2, 3, 4, 5, 6, 7]),
+    ({"updated_after": 4}, [5, 6, 7]),
+    ({"updated_after": 3.5, "user_id": "u0"}, [4, 6]),
+    ({"updated_after": 2, "labels": {"team": "x"}}, [3, 4]),
+    ({"updated_after": 2, "labels": {"team": "x", "three": "1"}, "user_id": "u0"}, [4]),
+]
+
+
+@both
+async def test_pages_hold_sessions_with_all_labels_that_were_updated_later(shop: SessionService) -> None:
     """Of a user or an app, in both orders, on pages of any size."""
-    names = [f"s{number}" for number in (expected if order == "oldest" else expected[::-1])]
+    for request, expected in FILTERED:
+        for order in ("newest", "oldest"):
+            names = [f"s{number}" for number in (expected if order == "oldest" else expected[::-1])]
 
-    assert [names] * 3 == [
-        await listed(shop, **request_, order=order, page_size=size, include_state=size == 2)
-        for size in (1, 2, 50)
-    ]
-
-
-@pytest.mark.parametrize("change", [{"labels": {"team": "y"}}, {"labels": None}, {"updated_after": 1.0}])
-async def test_a_cursor_of_another_filter_is_refused(shop: SessionService, change: dict[str, Any]) -> None:
-    """It would skip sessions in silence; the same labels in another order are the same filter."""
-    request: dict[str, Any] = {"app_name": APP, "labels": {"team": "x", "three": "0"}, "page_size": 1}
-    page = await shop.list_sessions_page(**request)
-    with pytest.raises(InvalidInputError, match="another app, user, order or filter"):
-        await shop.list_sessions_page(**{**request, **change}, cursor=page.next_cursor)
-    turned = {**request, "labels": {"three": "0", "team": "x"}}
-
-    assert await shop.list_sessions_page(**turned, cursor=page.next_cursor) is not None
+            assert [names] * 3 == [
+                await listed(shop, **request, order=order, page_size=size, include_state=size == 2)
+                for size in (1, 2, 50)
+            ]
 
 
 async def test_a_filter_that_makes_no_sense_is_refused(shop: SessionService) -> None:
-    """With what was given."""
+    """As is a cursor of another one, which would skip sessions in silence; the order of labels is none."""
+    request: dict[str, Any] = {"app_name": APP, "labels": {"team": "x", "three": "0"}, "page_size": 1}
+    page = await shop.list_sessions_page(**request)
+    change: dict[str, Any]
+    for change in ({"labels": {"team": "y"}}, {"labels": None}, {"updated_after": 1.0}):
+        with pytest.raises(InvalidInputError, match="another app, user, order or filter"):
+            await shop.list_sessions_page(**{**request, **change}, cursor=page.next_cursor)
+    turned = {**request, "labels": {"three": "0", "team": "x"}}
+
+    assert await shop.list_sessions_page(**turned, cursor=page.next_cursor) is not None
     for change, message in (
         ({"updated_after": "5"}, "updated_after must be a number or None, not str"),
         ({"updated_after": float("nan")}, "updated_after is nan"),

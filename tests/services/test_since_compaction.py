@@ -41,7 +41,8 @@ from tests.support.temporary import temporary_folder
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 SINCE = HistoryConfig(history="since_compaction")
-SMALL = SessionLimits(seal_tail_bytes=2000)
+SMALL = SessionLimits(seal_tail_bytes=1500)
+TURNS = 20
 WINDOWS: dict[str, Any] = {"history": "since_compaction"}
 
 
@@ -88,11 +89,11 @@ async def turn(runner: Runner, text: str, config: RunConfig | None = None) -> No
         pass
 
 
-async def talk(folder: Path, config: RunConfig | None = None, **options: Any) -> None:
-    """Take 26 turns of one session."""
+async def talk(folder: Path, config: RunConfig | None = None, *, turns: int = TURNS, **options: Any) -> None:
+    """Take so many turns of one session."""
     async with Store.local(folder, session_limits=SMALL, **options) as store:
         runner, model = running(store)
-        for number in range(26):
+        for number in range(turns):
             await turn(runner, f"question {number}", config)
     assert model.asked
 
@@ -106,15 +107,15 @@ async def ids(store: Store, config: HistoryConfig | None = None) -> list[str]:
 
 @pytest.fixture(scope="module")
 def many_turns() -> Iterator[Path]:
-    """A folder with a session of 26 turns; tests take copies."""
+    """A folder with a session that took turns since its newest summary; tests take copies."""
     with temporary_folder() as folder:
-        asyncio.run(talk(folder, **WINDOWS))
+        asyncio.run(talk(folder, turns=TURNS + 2, **WINDOWS))
         yield folder
 
 
 @pytest.fixture
 async def since(many_turns: Path, tmp_path: Path) -> AsyncGenerator[Callable[..., Store], None]:
-    """Open stores of one folder, with a session of 26 turns."""
+    """Open stores of one folder, with such a session."""
     folder = shutil.copytree(many_turns, tmp_path / "store")
     async with AsyncExitStack() as opened:
 
@@ -127,11 +128,11 @@ async def since(many_turns: Path, tmp_path: Path) -> AsyncGenerator[Callable[...
 
 
 async def test_the_model_is_asked_the_same_as_with_the_full_history(tmp_path: Path) -> None:
-    """Each of 20 turns, also after another process has begun, and a fraction of the events is read."""
+    """Each turn, also after another process has begun, and a fraction of the events is read."""
     full = Store.local(tmp_path / "full", session_limits=SMALL)
     since = Store.local(tmp_path / "since", session_limits=SMALL, **WINDOWS)
     (one, asked), (other, asked_since) = running(full), running(since)
-    for number in range(20):
+    for number in range(TURNS):
         if number == 13:
             await since.close()
             since = Store.local(tmp_path / "since", session_limits=SMALL, **WINDOWS)
@@ -308,20 +309,20 @@ async def test_forks_and_points_of_such_a_session_are_read_as_any_other(since: C
 
 
 async def test_a_window_is_kept_only_if_it_can_be_read_again(tmp_path: Path) -> None:
-    """Calls of 200 kB that wait for answers compress to little, and a reader unpacks at most 4 MiB."""
+    """Calls of 240 kB that wait for answers compress to little, and a reader unpacks at most 4 MiB."""
     open_store = partial(Store.local, tmp_path, session_limits=SMALL, **WINDOWS)
     async with open_store() as store, open_store() as other:
         session = await store.sessions.create_session(**WHO)
-        for number in range(40):
+        for number in range(25):
             event = Event(author="agent", invocation_id=f"i{number}")
-            if number in (4, 12):
+            if number in (2, 5):
                 event.actions.compaction = EventCompaction(
                     start_timestamp=session.events[0].timestamp,
                     end_timestamp=session.events[-1].timestamp,
                     compacted_content=types.Content(role="model", parts=[types.Part(text="asked")]),
                 )
-            elif number > 12:
-                call = types.FunctionCall(id=f"c{number}", name="ask", args={"text": "a" * 200_000})
+            elif number > 5:
+                call = types.FunctionCall(id=f"c{number}", name="ask", args={"text": "a" * 240_000})
                 event.long_running_tool_ids = {f"c{number}"}
                 event.content = types.Content(role="model", parts=[types.Part(function_call=call)])
             await store.sessions.append_event(session, event)
