@@ -1,7 +1,6 @@
 """Damage what a session service stored, at random, and call everything that reads it."""
 
 import asyncio
-import logging
 import uuid
 from collections.abc import Coroutine, Iterator
 from enum import Enum, auto
@@ -295,32 +294,6 @@ def test_no_damage_of_a_document_crashes_a_reader_or_gives_a_part(stored: Stored
         require_whole(found, stored.session, events=events, ordered="last_update_time" in header)
 
     damage_one()
-
-
-def test_a_damaged_session_takes_no_other_out_of_a_listing(
-    stored: Stored, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A page names it, ADK's lists leave it out with a warning, and where no other is they are errors."""
-    (path,) = (p for p in stored.documents if p.split("/")[-2] == "adk_sessions")
-    stored.client.document(path).update({"state": GeoPoint(1.0, 2.0)})
-    says = f"{path} has a field of a wrong kind: state is geo_point_value"
-    with pytest.raises(StoredDataError) as caught:
-        stored.run(stored.service.list_sessions(**USER))
-    assert str(caught.value).endswith(f": {says}")
-
-    stored.run(stored.service.create_session(**{**WHO, "session_id": "other"}))
-    with caplog.at_level(logging.WARNING):
-        for listing in (
-            stored.service.list_sessions(**USER),
-            stored.service.list_sessions(app_name="app"),
-        ):
-            assert ["other"] == [one.id for one in stored.run(listing).sessions]
-    page = stored.run(stored.service.list_sessions_page(**USER))
-
-    assert 2 == sum(says in record.getMessage() for record in caplog.records)
-    assert ["other"] == [one.session_id for one in page.infos]
-    assert [(path, says)] == [(one.path, one.reason) for one in page.unreadable]
-    assert stored.run(stored.service.get_session(**{**WHO, "session_id": "other"})) is not None
 
 
 def test_no_damage_of_a_payload_gives_other_content(stored: Stored) -> None:

@@ -42,6 +42,14 @@ def event(text: str = "hello", *, at: float | None = None, delta: Mapping[str, A
     return made
 
 
+def picture(data: bytes) -> Event:
+    """Return a user's upload."""
+    made = event()
+    blob = types.Blob(data=data, mime_type="image/png", display_name="picture.png")
+    made.content = types.Content(role="user", parts=[types.Part(inline_data=blob)])
+    return made
+
+
 def text(words: str) -> types.Part:
     """Return a text artifact."""
     return types.Part(text=words)

@@ -8,7 +8,6 @@ from typing import Any, Literal
 import pytest
 from google.adk.events import Event
 from google.adk.sessions import Session
-from google.cloud.firestore import Client
 
 from gcp_adk_store import (
     InvalidInputError,
@@ -16,7 +15,6 @@ from gcp_adk_store import (
     SessionLimits,
     SessionMissingError,
     SessionService,
-    StoredDataError,
 )
 from gcp_adk_store.testing.conformance.running import read
 from tests.services.conftest import APP, USER, WHO, Connect, event, texts
@@ -176,20 +174,6 @@ async def test_a_session_that_is_deleted_under_an_iteration_ends_it_with_an_erro
 
     with pytest.raises(SessionMissingError, match="another call deleted the session during the read"):
         await collect(found)
-
-
-@pytest.mark.emulators
-async def test_a_segment_that_is_gone_ends_an_iteration_with_an_error(
-    connect: Connect, long: SessionService, raw_documents: Any, project: str
-) -> None:
-    """The events of a damaged session are never silently fewer."""
-    await long.close()
-    client = Client(project=project)
-    client.document(sorted(path for path in raw_documents() if "_segments/" in path)[1]).delete()
-    client.close()
-
-    with pytest.raises(StoredDataError, match="segments is missing"):
-        await collect(connect().iter_events(**WHO))
 
 
 async def test_what_makes_no_sense_to_an_iteration_is_refused(

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from google.adk.sessions import Session
 from google.cloud.firestore import Client as FirestoreClient
-from google.genai import types
 
 from gcp_adk_store import (
     InvalidInputError,
@@ -19,7 +18,7 @@ from gcp_adk_store import (
     StoredDataError,
 )
 from gcp_adk_store.testing.conformance.running import read
-from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
+from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, picture, texts
 from tests.support.clock import Clock
 
 TTL = 1000
@@ -139,17 +138,6 @@ async def test_a_service_may_end_all_sessions_that_it_makes(clock: Clock, connec
         connect(default_ttl_seconds=-1)
 
 
-async def test_a_session_without_a_time_to_live_has_no_end(connect: Connect, raw_documents: Any) -> None:
-    """Nothing that a TTL policy could find is written with it."""
-    service = connect(limits=SessionLimits(seal_tail_bytes=500, inline_bytes=100))
-    held = await service.create_session(**WHO)
-    for number in range(5):
-        await service.append_event(held, event(f"{number}"))
-    await service.append_event(held, picture(b"x" * 200))
-
-    assert [] == [path for path, fields in raw_documents().items() if "expire_at" in fields]
-
-
 @pytest.mark.emulators
 async def test_the_id_of_an_expired_session_is_free(
     clock: Clock, connect: Connect, raw_documents: Any
@@ -170,21 +158,6 @@ async def test_the_id_of_an_expired_session_is_free(
     assert made == await service.get_session(**WHO)
     assert ({"mine": "new"}, []) == (made.state, made.events)
     assert [HEADER] == list(raw_documents())
-
-
-async def test_a_handle_without_a_marker_moves_the_end_too(clock: Clock, sessions: SessionService) -> None:
-    """Such as one that travelled as JSON; after the end it finds nothing."""
-    made = await sessions.create_session(**WHO, ttl_seconds=TTL)
-    travelled = Session.model_validate_json(made.model_dump_json())
-    clock.after(TTL - 1)
-    await sessions.append_event(travelled, event("one"))
-    clock.after(TTL - 1)
-    found = await read(sessions, WHO)
-    clock.after(1)
-
-    assert ["one"] == texts(found.events)
-    with pytest.raises(SessionMissingError):
-        await sessions.append_event(travelled, event("two"))
 
 
 async def test_merging_handles_without_markers_all_land(clock: Clock, connect: Connect) -> None:
@@ -260,12 +233,3 @@ async def test_a_segment_that_is_gone_when_it_is_to_be_renewed_is_named(
 
     with pytest.raises(StoredDataError, match="one of the 2 segments is missing"):
         await service.append_event(held, event("after the loss"))
-
-
-def picture(data: bytes) -> Any:
-    """Return an upload of a user."""
-    made = event()
-    made.content = types.Content(
-        role="user", parts=[types.Part(inline_data=types.Blob(data=data, mime_type="image/png"))]
-    )
-    return made

@@ -410,15 +410,6 @@ async def test_a_fork_lives_as_new_sessions_of_its_store_do(project: str) -> Non
         assert (await stored(lasting, await lasting.fork_session(**OWNER, session_id="brief"))).expiry is None
 
 
-async def test_chunks_are_copied_too(project: str) -> None:
-    """A store without a bucket keeps payloads in documents."""
-    async with Store.connect(project=project, session_limits=LIMITS) as store:
-        expected = await fill(store)
-        fork = await store.fork_session(**WHO, to_session_id="fork")
-        await store.sessions.delete_session(**WHO)
-        assert expected.events == (await required(store, fork)).events
-
-
 class Stopped(BaseException):
     """A process that stops in the middle."""
 

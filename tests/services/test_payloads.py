@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 from google.adk.events import Event
-from google.adk.sessions import Session
-from google.auth.credentials import AnonymousCredentials
 from google.cloud.firestore import Client as FirestoreClient
-from google.cloud.storage import Client
 from google.genai import types
 
 from gcp_adk_store import (
@@ -20,16 +17,10 @@ from gcp_adk_store import (
     StoredDataError,
 )
 from gcp_adk_store.testing.conformance.running import read
-from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
+from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, picture, texts
 from tests.support.loop_work import counted_steps
 
 MIB = 1024 * 1024
-
-
-def picture(data: bytes) -> Event:
-    """Return a user's upload."""
-    blob = types.Blob(data=data, mime_type="image/png", display_name="picture.png")
-    return Event(author="user", content=types.Content(role="user", parts=[types.Part(inline_data=blob)]))
 
 
 @pytest.fixture(params=["chunks", "files"])
@@ -70,33 +61,6 @@ async def test_a_long_text_and_large_state_of_every_scope_come_back(service: Ses
     assert [long] == texts(held.events)
 
 
-async def test_a_handle_without_a_marker_may_append_large_content(service: SessionService) -> None:
-    """It looks up which session it is first."""
-    held = await service.create_session(**WHO)
-    bare = Session.model_validate_json(held.model_dump_json())
-    await service.append_event(bare, picture(b"x" * MIB))
-    found = await read(service, WHO)
-
-    assert bare.events == found.events
-
-
-@pytest.mark.emulators
-async def test_payloads_are_sealed_and_deleted_with_their_session(
-    connect: Connect, adk_store_bucket: str, raw_documents: Any
-) -> None:
-    """From segments too; a new session of that id has its own."""
-    bucket = Client(project="demo", credentials=AnonymousCredentials()).bucket(adk_store_bucket)
-    for service in (connect(limits=SessionLimits(seal_tail_bytes=1)), connect(bucket=adk_store_bucket)):
-        held = await service.create_session(**WHO)
-        for number in range(3):
-            await service.append_event(held, picture(bytes([number]) * MIB))
-        assert held == await service.get_session(**WHO)
-        await service.delete_session(**WHO)
-
-        assert {} == raw_documents()
-        assert [] == [blob.name for blob in bucket.list_blobs()]
-
-
 async def test_what_is_refused_leaves_no_payload_and_no_segment_behind(
     connect: Connect, raw_documents: Any
 ) -> None:
@@ -113,22 +77,6 @@ async def test_what_is_refused_leaves_no_payload_and_no_segment_behind(
 
     assert before == raw_documents()
     assert held == await service.get_session(**WHO)
-
-
-@pytest.mark.emulators
-async def test_a_chunk_of_another_format_is_refused(
-    connect: Connect, project: str, raw_documents: Any
-) -> None:
-    """As every other document is."""
-    service = connect()
-    held = await service.create_session(**WHO)
-    await service.append_event(held, picture(b"x" * MIB))
-    client = FirestoreClient(project=project)
-    client.document(next(path for path in raw_documents() if "_chunks/" in path)).update({"format": 2})
-    client.close()
-
-    with pytest.raises(StoredDataError, match="format 2, this release reads 1"):
-        await service.get_session(**WHO)
 
 
 async def test_the_same_content_is_stored_once(connect: Connect, raw_documents: Any) -> None:

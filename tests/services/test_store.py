@@ -39,12 +39,6 @@ async def use(store: Store) -> None:
     assert types.Part(text="text") == await store.artifacts.load_artifact(**REPORT)
 
 
-async def test_a_connected_store_is_closed_by_its_context(project: str, adk_store_bucket: str) -> None:
-    """Sessions and artifacts work inside it."""
-    async with Store.connect(project=project, bucket=adk_store_bucket, prefix="team") as store:
-        await use(store)
-
-
 async def test_the_environment_describes_a_store(
     project: str, adk_store_bucket: str, monkeypatch: pytest.MonkeyPatch, raw_documents: Any
 ) -> None:
