@@ -2,7 +2,7 @@
 
 Each process is killed at a step that changes the disk; another one then erases, redacts or deletes. What is
 left is what the files have, byte for byte: nothing of the library takes part in the look. `make test` kills
-at each commit, each removal of a file and each name that a file gets; `make long` at every step.
+at each third commit, each removal of a file and each name that a file gets; `make long` at every step.
 """
 
 import asyncio
@@ -147,11 +147,11 @@ def lost_files(folder: Path) -> set[str]:
 async def test_what_is_removed_is_in_no_file_wherever_a_process_was_killed_before(
     name: str, then: str
 ) -> None:
-    """Whether it was about to record a file, or to remove it; at each step, or at each second one."""
+    """Whether it was about to record a file, or to remove it; at each step, or at each third one."""
     with temporary_folder() as above:
         case = await prepared(name, above)
         killed = []
-        first, every = at_length((NAMED.index((name, then)) % 2, 2), (0, 1))
+        first, every = at_length((NAMED.index((name, then)) % 3, 3), (0, 1))
         for number, (step, is_done) in enumerate(case.steps[first::every]):
             folder = shutil.copytree(case.folder, above / f"{number}")
             killed.append(await kill(name, folder, step, is_done=is_done))

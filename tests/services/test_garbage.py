@@ -137,7 +137,7 @@ async def test_what_a_session_left_that_firestore_removed_is_found(
     held = await service.create_session(**WHO)
     await service.append_event(held, picture(b"picture" * 10))
     client = Client(project=project)
-    client.document("adk_apps/app/adk_users/user/adk_sessions/session").delete()
+    client.document(session_path(WHO)).delete()
     client.close()
     found = await found_by(service)
 
@@ -221,24 +221,24 @@ async def test_a_picture_that_is_collected_under_its_writer_is_put_again(
 
 
 @pytest.mark.emulators
-@pytest.mark.parametrize(
-    "damage", [{"format": 3}, {"sealed": 7}, {"tail": ['{"adk_store_payloads": 3}']}], ids=str
-)
 async def test_nothing_of_a_document_that_cannot_be_read_is_removed(
-    service: SessionService, project: str, damage: dict[str, Any]
+    service: SessionService, project: str
 ) -> None:
     """A newer release's, or a damaged one: what it refers to is unknown."""
     held = await service.create_session(**WHO)
     await service.append_event(held, picture(b"picture" * 10))
     client = Client(project=project)
-    client.document("adk_apps/app/adk_users/user/adk_sessions/session").update(damage)
-    client.close()
-    (garbage,) = await found_by(service)
+    document = client.document(session_path(WHO))
+    before = document.get().to_dict() or {}
+    for damage in ({"format": 3}, {"sealed": 7}, {"tail": ['{"adk_store_payloads": 3}']}):
+        document.set({**before, **damage})
+        (garbage,) = await found_by(service)
 
-    assert GarbageKind.UNREADABLE is garbage.kind
-    assert garbage.reason
-    assert not await service.remove_garbage(garbage)
-    assert [garbage] == await found_by(service)
+        assert GarbageKind.UNREADABLE is garbage.kind
+        assert garbage.reason
+        assert not await service.remove_garbage(garbage)
+        assert [garbage] == await found_by(service)
+    client.close()
 
 
 Put = Callable[[str, str], None]

@@ -35,33 +35,6 @@ async def stored_texts(store: Store) -> list[str | None]:
     return texts(found.events)
 
 
-async def test_a_turn_takes_a_read_and_a_write_and_its_end_a_write(store: Store, calls: Calls) -> None:
-    """The appends between cost what they cost without a turn."""
-    await made(store)
-    calls.take()
-    async with store.turns.hold(**WHO) as turn:
-        assert (1, 1) == calls.take()
-        assert 1 == turn.fence
-        held = await store.sessions.get_session(**WHO)
-        assert held is not None
-        assert (1, 0) == calls.take()
-        for number in range(5):
-            await store.sessions.append_event(held, event(str(number)))
-        assert (0, 5) == calls.take()
-    assert (0, 1) == calls.take()
-
-
-async def test_the_next_turn_of_a_process_takes_no_read(store: Store, calls: Calls) -> None:
-    """Its header is as its last turn left it."""
-    await made(store)
-    async with store.turns.hold(**WHO):
-        pass
-    calls.take()
-    async with store.turns.hold(**WHO) as turn:
-        assert (0, 1) == calls.take()
-        assert 2 == turn.fence
-
-
 async def test_a_handle_from_before_the_turn_appends_without_a_read(store: Store, calls: Calls) -> None:
     """The turn knows the update time that its begin gave the session."""
     held = await made(store)
