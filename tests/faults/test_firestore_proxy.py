@@ -144,47 +144,31 @@ async def test_a_request_that_was_delayed_arrives_after_its_caller_gave_up(
     assert 1 == len(stored_tail())
 
 
-@pytest.mark.parametrize("stage", ["before", "after"])
-async def test_a_held_call_goes_on_when_it_is_released(
-    firestore_proxy: FirestoreProxy, project: str, session: Any, stored_tail: StoredTail, stage: Any
-) -> None:
-    """Until then the store is as it was before the call, respectively as it is after it."""
-    hold = Hold(stage)
-    firestore_proxy.plan = only("Commit", nth(0, hold))
-    append = asyncio.create_task(FirestoreSessionService(project=project).append_event(session, said("held")))
-    await asyncio.to_thread(hold.reached.wait)
-    meanwhile = len(stored_tail())
-    hold.release()
-    await append
-
-    assert {"before": 0, "after": 1}[stage] == meanwhile
-    assert 1 == len(stored_tail())
-    assert 1 == firestore_proxy.figures.faults["hold"]
-
-
+@pytest.mark.parametrize("goes_on", [True, False])
 @pytest.mark.parametrize(("stage", "stored"), [("before", 0), ("after", 1)])
-async def test_a_held_call_can_be_dropped(
+async def test_a_held_call_goes_on_or_is_dropped_when_it_is_released(
     firestore_proxy: FirestoreProxy,
     project: str,
     session: Any,
     stored_tail: StoredTail,
     stage: Any,
     stored: int,
+    *,
+    goes_on: bool,
 ) -> None:
-    """Without being forwarded, respectively answered."""
-    hold = Hold(stage)
-    firestore_proxy.plan = only(
-        "Commit", lambda call: hold if call.number == 0 else Refuse("PERMISSION_DENIED")
-    )
-    append = asyncio.create_task(
-        FirestoreSessionService(project=project).append_event(session, said("dropped"))
-    )
+    """Until then the store is as it was before the call, respectively as it is after it."""
+    hold, later = Hold(stage), None if goes_on else Refuse("PERMISSION_DENIED")
+    firestore_proxy.plan = only("Commit", lambda call: hold if call.number == 0 else later)
+    service = FirestoreSessionService(project=project)
+    append = asyncio.create_task(service.append_event(session, said("held")))
     await asyncio.to_thread(hold.reached.wait)
-    hold.release(forward=False)
+    meanwhile = len(stored_tail())
+    hold.release(forward=goes_on)
     await asyncio.wait([append])
 
-    assert append.exception() is not None
-    assert stored == len(stored_tail())
+    assert goes_on == (append.exception() is None)
+    assert (stored, 1 if goes_on else stored) == (meanwhile, len(stored_tail()))
+    assert 1 == firestore_proxy.figures.faults["hold"]
 
 
 async def test_a_read_that_breaks_off_is_read_again(

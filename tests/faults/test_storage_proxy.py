@@ -191,41 +191,28 @@ async def test_a_request_that_was_delayed_arrives_after_its_caller_gave_up(
     assert {NAME: b"one"} == stored_objects()
 
 
-@pytest.mark.parametrize("stage", ["before", "after"])
-async def test_a_held_request_goes_on_when_it_is_released(
-    storage_proxy: StorageProxy, service: ArtifactService, stored_objects: Stored, stage: Any
-) -> None:
-    """Until then the bucket is as it was before the request, respectively as it is after it."""
-    hold = Hold(stage)
-    storage_proxy.plan = only("upload", nth(0, hold))
-    save = asyncio.create_task(service.save_artifact(**FILE, artifact=TEXT))
-    await asyncio.to_thread(hold.reached.wait)
-    meanwhile = stored_objects()
-    hold.release()
-
-    assert 0 == await save
-    assert {"before": {}, "after": {NAME: b"one"}}[stage] == meanwhile
-    assert {NAME: b"one"} == stored_objects()
-
-
+@pytest.mark.parametrize("goes_on", [True, False])
 @pytest.mark.parametrize(("stage", "stored"), [("before", {}), ("after", {NAME: b"one"})])
-async def test_a_held_request_can_be_dropped(
+async def test_a_held_request_goes_on_or_is_dropped_when_it_is_released(
     storage_proxy: StorageProxy,
     service: ArtifactService,
     stored_objects: Stored,
     stage: Any,
     stored: dict[str, bytes],
+    *,
+    goes_on: bool,
 ) -> None:
-    """Without being forwarded, respectively answered."""
-    hold = Hold(stage)
-    storage_proxy.plan = only("upload", lambda call: hold if call.number == 0 else Refuse(403))
+    """Until then the bucket is as it was before the request, respectively as it is after it."""
+    hold, later = Hold(stage), None if goes_on else Refuse(403)
+    storage_proxy.plan = only("upload", lambda call: hold if call.number == 0 else later)
     save = asyncio.create_task(service.save_artifact(**FILE, artifact=TEXT))
     await asyncio.to_thread(hold.reached.wait)
-    hold.release(forward=False)
+    meanwhile = stored_objects()
+    hold.release(forward=goes_on)
     await asyncio.wait([save])
 
-    assert save.exception() is not None
-    assert stored == stored_objects()
+    assert goes_on == (save.exception() is None)
+    assert (stored, {NAME: b"one"} if goes_on else stored) == (meanwhile, stored_objects())
 
 
 @pytest.mark.sample(3)

@@ -75,46 +75,44 @@ async def test_a_version_describes_the_raw_object(artifacts: GcsArtifactService)
     assert blob.time_created.timestamp() == found.create_time
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"app_name": ""}, "app_name must not be empty"),
-        ({"user_id": "a/../b"}, "must not contain traversal segments"),
-        ({"session_id": "a\x00"}, "must not contain null bytes"),
-        ({"session_id": "/x"}, "must not be an absolute path or start with a slash"),
-        ({"user_id": "C:x"}, "must not be drive-qualified"),
-        ({"app_name": "a/users/b"}, "must not contain reserved path segments"),
-        ({"session_id": None}, "Session ID must be provided"),
-        ({"filename": ""}, "filename must not be empty"),
-        ({"filename": "a\nb"}, "line breaks"),
-        ({"filename": "x" * 1100}, "object name of 1119 bytes, the limit is 1024"),
-        ({"session_id": "user"}, "reserved value 'user'"),
-        ({"session_id": "user/x"}, "reserved value 'user'"),
-        ({"artifact": types.Part()}, "must have either inline_data or text"),
-        ({"artifact": file("")}, "must have a file_uri"),
-        ({"artifact": binary(b"x", "image/é")}, "cannot be sent as a header"),
-        ({"artifact": binary(b"x", "image/png\n")}, "cannot be sent as a header"),
-        ({"artifact": file("gs://a/b", "image/\ud800")}, "cannot be sent as a header"),
-        ({"artifact": {"text": 3}}, "artifact is no Part, at text"),
-        ({"artifact": {1: 2}}, "artifact is no Part: its keys are not all texts"),
-        ({"artifact": file("artifact://nonsense")}, "Invalid artifact reference URI"),
-        ({"artifact": file(f"{REFERENCES}/else/artifacts/f/versions/0")}, "same app and user scope"),
-        ({"artifact": file(f"{REFERENCES}/user/sessions/else/artifacts/f/versions/0")}, "same session scope"),
-        ({"custom_metadata": {"big": "x" * 9000}}, "the limit is 8192"),
-        ({"custom_metadata": {"no": object()}}, "JSON cannot hold"),
-        ({"custom_metadata": {3: "x"}}, "a key of custom_metadata must be a string, not int"),
-    ],
-)  # fmt: skip
-async def test_what_cannot_be_saved_is_refused_before_anything_is_sent(
-    artifacts: GcsArtifactService, change: dict[str, Any], message: str
-) -> None:
-    """With ADK's phrases where it has them, as an error that is ADK's too."""
-    with pytest.raises(InvalidInputError, match=message) as caught:
-        await artifacts.save_artifact(**{**REPORT, "artifact": text("x"), **change})
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"app_name": ""}, "app_name must not be empty"),
+    ({"user_id": "a/../b"}, "must not contain traversal segments"),
+    ({"session_id": "a\x00"}, "must not contain null bytes"),
+    ({"session_id": "/x"}, "must not be an absolute path or start with a slash"),
+    ({"user_id": "C:x"}, "must not be drive-qualified"),
+    ({"app_name": "a/users/b"}, "must not contain reserved path segments"),
+    ({"session_id": None}, "Session ID must be provided"),
+    ({"filename": ""}, "filename must not be empty"),
+    ({"filename": "a\nb"}, "line breaks"),
+    ({"filename": "x" * 1100}, "object name of 1119 bytes, the limit is 1024"),
+    ({"session_id": "user"}, "reserved value 'user'"),
+    ({"session_id": "user/x"}, "reserved value 'user'"),
+    ({"artifact": types.Part()}, "must have either inline_data or text"),
+    ({"artifact": file("")}, "must have a file_uri"),
+    ({"artifact": binary(b"x", "image/é")}, "cannot be sent as a header"),
+    ({"artifact": binary(b"x", "image/png\n")}, "cannot be sent as a header"),
+    ({"artifact": file("gs://a/b", "image/\ud800")}, "cannot be sent as a header"),
+    ({"artifact": {"text": 3}}, "artifact is no Part, at text"),
+    ({"artifact": {1: 2}}, "artifact is no Part: its keys are not all texts"),
+    ({"artifact": file("artifact://nonsense")}, "Invalid artifact reference URI"),
+    ({"artifact": file(f"{REFERENCES}/else/artifacts/f/versions/0")}, "same app and user scope"),
+    ({"artifact": file(f"{REFERENCES}/user/sessions/else/artifacts/f/versions/0")}, "same session scope"),
+    ({"custom_metadata": {"big": "x" * 9000}}, "the limit is 8192"),
+    ({"custom_metadata": {"no": object()}}, "JSON cannot hold"),
+    ({"custom_metadata": {3: "x"}}, "a key of custom_metadata must be a string, not int"),
+]
 
-    assert isinstance(caught.value, InputValidationError)
-    assert "save_artifact" == caught.value.operation
-    assert "user_id=" in caught.value.key
+
+async def test_what_cannot_be_saved_is_refused_before_anything_is_sent(artifacts: GcsArtifactService) -> None:
+    """With ADK's phrases where it has them, as an error that is ADK's too."""
+    for change, message in REFUSED:
+        with pytest.raises(InvalidInputError, match=message) as caught:
+            await artifacts.save_artifact(**{**REPORT, "artifact": text("x"), **change})
+
+        assert isinstance(caught.value, InputValidationError)
+        assert "save_artifact" == caught.value.operation
+        assert "user_id=" in caught.value.key
     assert [] == await artifacts.list_artifact_keys(**WHO)
 
 
