@@ -30,6 +30,7 @@ from gcp_adk_store.model.keys import ArtifactKey, SessionKey
 from gcp_adk_store.moving.importing import SessionHeader, SessionImports
 from gcp_adk_store.sessions.append.turn import TurnLease
 from gcp_adk_store.tasks import PushNotificationConfigStore, TaskStore
+from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.turns import Turns
 from tests.faults.world import DAY_S, NOW, World
 from tests.support.small_pieces import TASK_PIECE_BYTES
@@ -155,8 +156,7 @@ class Append(Operation):
 
     async def attach(self, world: World) -> Any:
         others = world.sessions(**self._options)
-        held = await others.get_session(**WHO)
-        assert held is not None
+        held = await read(others, WHO)
         if self._ttl_seconds is not None:
             # Twice nine tenths of its time later: its parts would not outlast it.
             for later_s, number in ((0.9, 300), (1.8, None)):
@@ -177,8 +177,7 @@ class Append(Operation):
     async def recover(self, world: World) -> None:
         """Read, and append again if it is not there."""
         service = world.sessions(**self._options)
-        session = await service.get_session(**WHO)
-        assert session is not None
+        session = await read(service, WHO)
         if all(one.id != self._make().id for one in session.events):
             await service.append_event(session, self._make())
         assert session == await world.sessions(**self._options).get_session(**WHO)
@@ -240,8 +239,7 @@ class AppendTogether(Append):
     async def recover(self, world: World) -> None:
         """Read, and append what is not there."""
         service = world.sessions()
-        session = await service.get_session(**WHO)
-        assert session is not None
+        session = await read(service, WHO)
         there = {one.id for one in session.events}
         assert not there & {"event-1", "event-2", "event-3"} or there >= {"event-1", "event-2", "event-3"}
         for number in self._numbers:

@@ -15,6 +15,7 @@ from google.genai import types
 
 from gcp_adk_store import OutcomeUnknownError, Store, UnavailableError
 from gcp_adk_store.testing.conformance import ArtifactServiceConformance, SessionServiceConformance
+from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.testing.faults import (
     Cut,
     Delay,
@@ -126,8 +127,7 @@ async def test_the_next_append_learns_of_the_one_whose_answer_was_lost(adk_store
         await sessions.append_event(session, lost)
     with pytest.raises(ValueError, match="modified in storage"):
         await sessions.append_event(session, event())
-    found = await sessions.get_session(**WHO)
-    assert found is not None
+    found = await read(sessions, WHO)
     await sessions.append_event(found, lost)
 
     assert [lost.id] == await stored_events(sessions)
@@ -172,8 +172,7 @@ async def test_a_held_append_moves_the_callers_session_when_it_is_released(
     assert returned is sent is session.events[0]
     assert {"mine": 1, "user:n": 1, "temp:t": 1} == session.state
     assert {"mine": 1, "user:n": 1} == sent.actions.state_delta
-    found = await sessions.get_session(**WHO)
-    assert found is not None
+    found = await read(sessions, WHO)
     assert (found.events, found.last_update_time) == (session.events, session.last_update_time)
 
 
@@ -243,13 +242,13 @@ async def test_every_call_of_the_sessions_can_fail(sessions: FaultySessionServic
     sessions.plan = from_nth(0, Lose())
     with pytest.raises(OutcomeUnknownError):
         await sessions.create_session(**user, session_id="new")
-    for read in (
+    for reading in (
         sessions.get_session(**WHO),
         sessions.list_sessions(**user),
         sessions.get_user_state(**user),
     ):
         with pytest.raises(UnavailableError):
-            await read
+            await reading
     with pytest.raises(OutcomeUnknownError):
         await sessions.delete_session(**WHO)
     await sessions.flush()
@@ -271,7 +270,7 @@ async def test_every_call_of_the_artifacts_can_fail(artifacts: FaultyArtifactSer
     with pytest.raises(OutcomeUnknownError):
         await artifacts.save_artifact(**FILE, artifact=TEXT)
     versions = await artifacts.inner.list_versions(**FILE)
-    for read in (
+    for reading in (
         artifacts.load_artifact(**FILE),
         artifacts.list_artifact_keys(**WHO),
         artifacts.list_versions(**FILE),
@@ -279,7 +278,7 @@ async def test_every_call_of_the_artifacts_can_fail(artifacts: FaultyArtifactSer
         artifacts.get_artifact_version(**FILE),
     ):
         with pytest.raises(UnavailableError):
-            await read
+            await reading
     with pytest.raises(OutcomeUnknownError):
         await artifacts.delete_artifact(**FILE)
 

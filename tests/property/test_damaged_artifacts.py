@@ -78,13 +78,6 @@ DATA = st.sampled_from([b"", b"words", b"\xff\xfe", HUSH.encode()])
 
 
 @pytest.fixture
-def runner() -> Iterator[asyncio.Runner]:
-    """One event loop for all calls of a test."""
-    with asyncio.Runner() as runner:
-        yield runner
-
-
-@pytest.fixture
 def service(adk_store_bucket: str, runner: asyncio.Runner) -> Iterator[ArtifactService]:
     """A service on a bucket of its own."""
     service = GcsArtifactService(adk_store_bucket, project="demo")

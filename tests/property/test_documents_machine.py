@@ -17,13 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store import SessionLimits, StoreError
-from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.codec.writes import Delete, Document, Filter, Must, Operator, Page, Write, Written
 from gcp_adk_store.kernel.ports import Documents, RefusedError
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.sessions.read.known import FollowedDocuments
 from tests.support.lengths import at_length
+from tests.support.stores import firestore_documents
 
 PATHS: Final = ("c/1", "c/2", "c/10", "c/1/c/1", "c/1/d/2/c/é", "c/1!/c/x", "c/\uffff", "c/\U0001f600", "d/1")
 WRONG: Final = ("c", "c/1/c", "c/__x__", "c//x", "c/..")
@@ -279,11 +279,8 @@ class Backends:
 @pytest.fixture
 def backends(tmp_path: Path, project: str) -> Iterator[Backends]:
     """Both backends, without a document."""
-    limits = SessionLimits()
-    local = LocalDocuments(Database(tmp_path / "store.sqlite3"), limits)
-    cloud = open_documents(
-        project=project, database="(default)", credentials=None, client=None, interceptors=(), limits=limits
-    )
+    local = LocalDocuments(Database(tmp_path / "store.sqlite3"), SessionLimits())
+    cloud = firestore_documents(project)
     with asyncio.Runner() as runner:
         yield Backends(local, cloud, runner)
         runner.run(local.close())

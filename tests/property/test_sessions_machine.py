@@ -490,13 +490,6 @@ class SessionsMachine(RuleBasedStateMachine):
         assert [[]] * len(places) == [one.events for one in listed]
 
 
-@pytest.fixture
-def runner() -> Iterator[asyncio.Runner]:
-    """One event loop for all calls of a test."""
-    with asyncio.Runner() as runner:
-        yield runner
-
-
 @dataclass(frozen=True)
 class Timing:
     """The clock."""

@@ -185,9 +185,7 @@ async def test_a_handle_that_missed_that_others_moved_the_end_is_stale_not_missi
 ) -> None:
     """What it remembers of the end is not the truth."""
     await sessions.create_session(**WHO, ttl_seconds=TTL)
-    one, two = await sessions.get_session(**WHO), await sessions.get_session(**WHO)
-    assert one is not None
-    assert two is not None
+    one, two = await read(sessions, WHO), await read(sessions, WHO)
     clock.after(TTL - 1)
     await sessions.append_event(one, event("first"))
     clock.after(TTL - 1)

@@ -220,13 +220,6 @@ class TestStreams:
 
     pytestmark = pytest.mark.emulators
 
-    @pytest.fixture
-    def meter(self, firestore_proxy: FirestoreProxy, monkeypatch: pytest.MonkeyPatch) -> Any:
-        """What the follower's requests are counted by."""
-        with FirestoreMeter(firestore_proxy.address) as meter:
-            monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
-            yield meter
-
     @pytest.mark.parametrize("seal_tail_bytes", [100_000, 700])
     async def test_it_costs_a_read_for_each_change(
         self, meter: FirestoreMeter, project: str, seal_tail_bytes: int

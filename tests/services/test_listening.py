@@ -9,10 +9,11 @@ import grpc
 import pytest
 from google.cloud.firestore_v1.types import firestore
 
-from gcp_adk_store import AccessDeniedError, SessionLimits, UnavailableError
-from gcp_adk_store.cloud.firestore.documents import Documents, open_documents
+from gcp_adk_store import AccessDeniedError, UnavailableError
+from gcp_adk_store.cloud.firestore.documents import Documents
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from tests.support.clock import PassingTime
+from tests.support.stores import firestore_documents
 
 ROOT = "projects/demo/databases/(default)/documents"
 PATH = "things/one"
@@ -90,14 +91,7 @@ def documents(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Documents]:
 
     def made(address: str) -> Documents:
         monkeypatch.setenv(FIRESTORE_VARIABLE, address)
-        return open_documents(
-            project="demo",
-            database="(default)",
-            credentials=None,
-            client=None,
-            interceptors=(),
-            limits=SessionLimits(),
-        )
+        return firestore_documents("demo")
 
     return made
 

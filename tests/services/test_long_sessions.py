@@ -1,6 +1,5 @@
 """A session of 10,000 events costs a turn what a session of ten does."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,14 +17,6 @@ pytestmark = pytest.mark.emulators
 EVENTS = at_length(500, 2000)
 LIMITS = SessionLimits(seal_tail_bytes=SessionLimits().seal_tail_bytes * EVENTS // 10_000)
 """So little that as many segments are sealed as of 10,000 events by default."""
-
-
-@pytest.fixture
-def meter(firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[FirestoreMeter]:
-    """A meter that services made after it talk through."""
-    with FirestoreMeter(firestore_emulator.address) as meter:
-        monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
-        yield meter
 
 
 def billed(figures: FirestoreFigures) -> tuple[dict[str, int], int, int]:

@@ -6,7 +6,7 @@ The plain form of each operation is in tests/simulation/budgets.json.
 import asyncio
 import io
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any, Literal
 
@@ -29,8 +29,6 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.moving.importing import SessionHeader, SessionImports
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
-from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter, MeteredSession
 from tests.services.conftest import APP, SESSION, USER, WHO, event
 from tests.support.clock import Clock, in_days
@@ -38,19 +36,6 @@ from tests.support.stored import collection
 from tools.benchmarks.stub_agent import message, runner
 
 pytestmark = pytest.mark.emulators
-
-
-@pytest.fixture
-def meter(
-    request: pytest.FixtureRequest, firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[FirestoreMeter]:
-    """A meter that the services of the test talk through, before the proxy of a test with another time."""
-    behind: Emulator | FirestoreProxy = firestore_emulator
-    if "firestore_proxy" in request.fixturenames:
-        behind = request.getfixturevalue("firestore_proxy")
-    with FirestoreMeter(behind.address) as meter:
-        monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
-        yield meter
 
 
 @pytest.fixture

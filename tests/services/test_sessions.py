@@ -79,9 +79,7 @@ async def test_the_second_writer_of_two_is_refused_and_changes_nothing(
 ) -> None:
     """Neither storage nor its own session, which it can reload and append to."""
     await sessions.create_session(**WHO)
-    winner, loser = await sessions.get_session(**WHO), await sessions.get_session(**WHO)
-    assert winner is not None
-    assert loser is not None
+    winner, loser = await read(sessions, WHO), await read(sessions, WHO)
     await sessions.append_event(winner, event("first"))
     before = loser.model_copy(deep=True)
     late = event("second", delta={"mine": 1, "user:lost": 1})
@@ -104,9 +102,7 @@ async def test_a_merging_service_stores_after_others_and_learns_from_them(
     """Events in the order of storage, state of all scopes, marker and times: as a reader has them."""
     merging = connect(on_conflict="merge", limits=small_segments)
     await merging.create_session(**WHO, state={"a": 1})
-    one, two = await merging.get_session(**WHO), await merging.get_session(**WHO)
-    assert one is not None
-    assert two is not None
+    one, two = await read(merging, WHO), await read(merging, WHO)
     for number in range(12):
         await merging.append_event(one, event(f"{number}", delta={"a": number, "user:n": number}))
     await merging.append_event(two, event("mine", delta={"b": 2, "temp:t": 1}))

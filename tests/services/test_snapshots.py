@@ -9,13 +9,12 @@ import grpc
 import pytest
 
 from gcp_adk_store import ArtifactLimits, SessionLimits, StoreError
-from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.codec.writes import Delete, Document, Write
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.settings import MEMORY
 from tests.support.clock import in_days
-from tests.support.stores import STORES
+from tests.support.stores import STORES, firestore_documents
 
 KEPT, DELETED, MADE = "apps/a/users/kept", "apps/a/users/deleted", "apps/a/users/made"
 
@@ -46,14 +45,7 @@ def documents_of(
     if store != "emulators":
         path = MEMORY if store == "memory" else f"{folder}"
         return open_backend(path, SessionLimits(), ArtifactLimits()).documents
-    return open_documents(
-        project=request.getfixturevalue("project"),
-        database="(default)",
-        credentials=None,
-        client=None,
-        interceptors=interceptors,
-        limits=SessionLimits(),
-    )
+    return firestore_documents(request.getfixturevalue("project"), interceptors)
 
 
 @pytest.fixture(params=[*STORES, "memory"])

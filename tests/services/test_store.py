@@ -21,6 +21,7 @@ from gcp_adk_store import (
     SessionLimits,
     Store,
 )
+from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.testing.emulators import Emulator
 from tests.services.conftest import WHO, event
 
@@ -121,9 +122,7 @@ async def test_a_store_passes_its_conflict_policy_on(project: str, monkeypatch: 
     monkeypatch.setenv("ADK_STORE_PROJECT", project)
     async with Store.from_env(on_conflict="merge") as store:
         await store.sessions.create_session(**WHO)
-        one, two = await store.sessions.get_session(**WHO), await store.sessions.get_session(**WHO)
-        assert one is not None
-        assert two is not None
+        one, two = await read(store.sessions, WHO), await read(store.sessions, WHO)
         await store.sessions.append_event(one, event("one"))
         await store.sessions.append_event(two, event("two"))
 

@@ -1,12 +1,14 @@
 """The stores that tests run on: the emulators of the cloud's, and a folder of this machine."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from grpc.aio import ClientInterceptor
 
 from gcp_adk_store import ArtifactLimits, SessionLimits, SessionService, Store
+from gcp_adk_store.cloud.firestore.documents import Documents, open_documents
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.sessions.read.payloads import Payloads
@@ -24,6 +26,18 @@ def open_store(at: At, **options: Any) -> Store:
     if "folder" in at:
         return Store.local(at["folder"], **options)
     return Store.connect(project=at["project"], bucket=at.get("bucket"), **options)
+
+
+def firestore_documents(project: str, interceptors: Sequence[ClientInterceptor] = ()) -> Documents:
+    """Return the documents of a project's default database."""
+    return open_documents(
+        project=project,
+        database="(default)",
+        credentials=None,
+        client=None,
+        interceptors=interceptors,
+        limits=SessionLimits(),
+    )
 
 
 def sessions_in(

@@ -12,6 +12,7 @@ from google.adk.platform import time as platform_time
 from google.genai import types
 
 from gcp_adk_store import Store
+from gcp_adk_store.testing.conformance.running import read
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 
@@ -31,6 +32,11 @@ def event(text: str, *, delta: dict[str, Any] | None = None) -> Event:
 def texts(events: list[Event]) -> list[str | None]:
     """Return what was said, in order."""
     return [made.content.parts[0].text for made in events if made.content and made.content.parts]
+
+
+async def history(store: Store) -> list[str | None]:
+    """Return what the stored session says."""
+    return texts((await read(store.sessions, WHO)).events)
 
 
 @pytest.fixture

@@ -20,19 +20,13 @@ from gcp_adk_store import (
     TurnLostError,
     UnavailableError,
 )
-from tests.turns.conftest import WHO, Calls, Passes, event, texts
+from gcp_adk_store.testing.conformance.running import read
+from tests.turns.conftest import WHO, Calls, Passes, event, history, texts
 
 
 async def made(store: Store) -> Session:
     """Make the session of the test."""
     return await store.sessions.create_session(**WHO)
-
-
-async def stored_texts(store: Store) -> list[str | None]:
-    """Return what the stored session says."""
-    found = await store.sessions.get_session(**WHO)
-    assert found is not None
-    return texts(found.events)
 
 
 async def test_a_handle_from_before_the_turn_appends_without_a_read(store: Store, calls: Calls) -> None:
@@ -93,8 +87,7 @@ async def test_an_append_after_the_turn_was_lost_writes_nothing(
         passes(61)
         taken = await other.turns.take(**WHO, on_busy="reject")
         if reads_again:
-            found = await store.sessions.get_session(**WHO)
-            assert found is not None
+            found = await read(store.sessions, WHO)
             held = found
         with pytest.raises(TurnLostError) as caught:
             await store.sessions.append_event(held, event("late", delta={"late": 1, "app:late": 1}))
@@ -103,8 +96,7 @@ async def test_an_append_after_the_turn_was_lost_writes_nothing(
         await asyncio.wait_for(turn.abort_signal.wait(), 60)
         with pytest.raises(TurnLostError):
             await store.sessions.append_event(held, event("later"))
-    found = await other.sessions.get_session(**WHO)
-    assert found is not None
+    found = await read(other.sessions, WHO)
     assert ["before"] == texts(found.events)
     assert {} == found.state
     status = await other.turns.status(**WHO)
@@ -119,7 +111,7 @@ async def test_a_lease_that_expired_and_nobody_took_goes_on(store: Store, passes
         await store.sessions.append_event(held, event("late"))
         status = await store.turns.status(**WHO)
         assert status.is_running
-    assert ["late"] == await stored_texts(store)
+    assert ["late"] == await history(store)
 
 
 async def test_an_append_renews_the_lease(store: Store, other: Store, passes: Passes) -> None:
@@ -157,7 +149,7 @@ async def test_a_turn_without_appends_is_renewed_by_heartbeats(
                 await other.turns.take(**WHO, on_busy="reject")
         assert not turn.is_lost
         await store.sessions.append_event(held, event("one"))
-    assert ["one"] == await stored_texts(store)
+    assert ["one"] == await history(store)
 
 
 async def test_a_lease_counts_as_renewed_since_its_write_began(
@@ -177,8 +169,7 @@ async def test_a_lease_counts_as_renewed_since_its_write_began(
     monkeypatch.setattr(documents, "commit", slow_commit)
     async with store.turns.hold(**WHO) as turn:
         assert turn.renewed_at <= began[-1]
-        held = await store.sessions.get_session(**WHO)
-        assert held is not None
+        held = await read(store.sessions, WHO)
         await store.sessions.append_event(held, event("one"))
         assert began[0] < turn.renewed_at <= began[1]
         await store.turns._leases.renew(turn)
@@ -226,18 +217,16 @@ async def test_a_writer_outside_of_the_turn_conflicts_or_merges_as_ever(
     """A webhook that changes state, for example."""
     held = await made(store)
     merging = Store.local(folder, on_conflict="merge")
-    webhook = await merging.sessions.get_session(**WHO)
-    assert webhook is not None
+    webhook = await read(merging.sessions, WHO)
     async with store.turns.hold(**WHO):
         await merging.sessions.append_event(webhook, event("webhook", delta={"paid": True}))
         with pytest.raises(SessionConflictError) as caught:
             await store.sessions.append_event(held, event("mine"))
         assert not isinstance(caught.value, TurnLostError)
-        found = await store.sessions.get_session(**WHO)
-        assert found is not None
+        found = await read(store.sessions, WHO)
         await store.sessions.append_event(found, event("mine"))
     await merging.sessions.append_event(webhook, event("after"))
-    assert ["webhook", "mine", "after"] == await stored_texts(other)
+    assert ["webhook", "mine", "after"] == await history(other)
 
 
 async def test_tasks_of_a_turn_belong_to_it_and_those_that_outlive_it_are_refused(store: Store) -> None:
@@ -255,9 +244,8 @@ async def test_tasks_of_a_turn_belong_to_it_and_those_that_outlive_it_are_refuse
     go_on.set()
     with pytest.raises(TurnLostError, match="its block has ended"):
         await task
-    assert ["in time"] == await stored_texts(store)
-    found = await store.sessions.get_session(**WHO)
-    assert found is not None
+    assert ["in time"] == await history(store)
+    found = await read(store.sessions, WHO)
     await store.sessions.append_event(found, event("outside"))
 
 
@@ -287,8 +275,7 @@ async def test_a_request_to_stop_is_noticed_through_a_handle_that_was_read_after
     await made(store)
     async with store.turns.hold(**WHO) as turn:
         await other.turns.request_abort(**WHO)
-        held = await store.sessions.get_session(**WHO)
-        assert held is not None
+        held = await read(store.sessions, WHO)
         await store.sessions.append_event(held, event("one"))
         await store.turns._leases.renew(turn)
         await asyncio.wait_for(turn.abort_signal.wait(), 60)
@@ -325,11 +312,10 @@ async def test_a_turn_does_not_write_to_a_later_session_of_the_id(store: Store, 
         await other.sessions.delete_session(**WHO)
         await made(other)
         await other.turns.take(**WHO)
-        held = await store.sessions.get_session(**WHO)
-        assert held is not None
+        held = await read(store.sessions, WHO)
         with pytest.raises(TurnLostError):
             await store.sessions.append_event(held, event("late"))
-    assert [] == await stored_texts(other)
+    assert [] == await history(other)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store import InvalidInputError, Point, SessionBusyError, Store
 from gcp_adk_store.turns import TurnPlugin
-from tests.turns.conftest import WHO, texts
-from tests.turns.test_running import WHERE, Echo, Gate, history, says, whole
+from tests.turns.conftest import WHO, history, texts
+from tests.turns.test_running import WHERE, Echo, Gate, says, whole
 
 
 def runner_of(store: Store, gate: Gate | None = None, **options: object) -> Runner:

@@ -5,6 +5,7 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store import SessionBusyError, Store
+from gcp_adk_store.testing.conformance.running import read
 from tests.turns.conftest import WHO
 
 
@@ -39,8 +40,7 @@ async def test_calls_without_a_response_are_answered_once(store: Store) -> None:
         await store.sessions.append_event(held, event)
     assert 2 == await store.turns.repair(**WHO, error="cut")
     assert 0 == await store.turns.repair(**WHO)
-    found = await store.sessions.get_session(**WHO)
-    assert found is not None
+    found = await read(store.sessions, WHO)
     made = found.events[5:]
     assert [("agent", "of agent", "agent"), ("helper", "of helper", "helper")] == [
         (one.author, one.invocation_id, one.branch) for one in made

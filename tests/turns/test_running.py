@@ -27,7 +27,8 @@ from gcp_adk_store import (
     Store,
     TurnLostError,
 )
-from tests.turns.conftest import WHO, Calls, Passes, event, texts
+from gcp_adk_store.testing.conformance.running import read
+from tests.turns.conftest import WHO, Calls, Passes, event, history, texts
 from tools.benchmarks.stub_agent import runner
 
 WHERE: dict[str, Any] = {"user_id": "user", "session_id": "session"}
@@ -78,13 +79,6 @@ async def texts_of(store: Store, runner: Runner, text: str, **options: Any) -> l
     )
 
 
-async def history(store: Store) -> list[str | None]:
-    """Return what the stored session says."""
-    found = await store.sessions.get_session(**WHO)
-    assert found is not None
-    return texts(found.events)
-
-
 def whole(*messages: str) -> list[str]:
     """Return the history of messages that were answered one after the other."""
     return [text for said in messages for text in (said, f"hears {said}", f"answers {said}")]
@@ -124,8 +118,7 @@ async def test_a_turn_of_six_events_is_taken_and_released_with_them(
             assert trips == calls.trips
             assert (1, commits) == calls.take()
             speaking.agent.model.calls += 2  # type: ignore[attr-defined]  # of the next turn
-        found = await store.sessions.get_session(**WHO)
-        assert found is not None
+        found = await read(store.sessions, WHO)
         assert 12 == len(found.events)
         status = await store.turns.status(**WHO)
         assert (False, 2, ()) == (status.is_running, status.fence, status.waiting)
@@ -159,8 +152,7 @@ async def test_a_message_that_is_too_large_to_wait_goes_with_its_event(store: St
     await anext(events)
     assert () == (await store.turns.status(**WHO)).waiting
     assert 1 == len([event async for event in events])
-    found = await store.sessions.get_session(**WHO)
-    assert found is not None
+    found = await read(store.sessions, WHO)
     assert long == found.events[0].content
 
 
@@ -226,8 +218,7 @@ async def test_messages_that_wait_are_answered_by_the_holder_in_order(store: Sto
     answers = [f"{does} {said}" for said in ("one", "two", "three") for does in ("hears", "answers")]
     assert answers == await first
     assert whole("one", "two", "three") == await history(other)
-    found = await other.sessions.get_session(**WHO)
-    assert found is not None
+    found = await read(other.sessions, WHO)
     assert waiting == (found.events[3].id, found.events[6].id)
     assert {"two": 2} == found.state
     status = await other.turns.status(**WHO)
@@ -356,8 +347,7 @@ async def test_a_message_with_a_file_waits_and_comes_back(store: Store, other: S
     assert [] == [event async for event in sent]
     passes(61)
     await texts_of(other, runner_of(other), "two")
-    found = await other.sessions.get_session(**WHO)
-    assert found is not None
+    found = await read(other.sessions, WHO)
     assert content == found.events[0].content
 
 
@@ -400,8 +390,7 @@ class Overtaken(BaseEventsSummarizer):
         self._other = other
 
     async def maybe_summarize_events(self, *, events: list[Event]) -> Event | None:
-        found = await self._other.sessions.get_session(**WHO)
-        assert found is not None
+        found = await read(self._other.sessions, WHO)
         await self._other.sessions.append_event(found, event("webhook"))
         summary = EventCompaction(
             start_timestamp=events[0].timestamp,
