@@ -13,7 +13,7 @@ from gcp_adk_store import SessionService
 from gcp_adk_store.testing.conformance.running import read
 from tests.services.conftest import APP, USER, WHO, Connect, event
 
-EVENTS = 100
+EVENTS = 200
 
 
 @pytest.fixture
