@@ -105,7 +105,7 @@ def filled_once() -> Iterator[Path]:
     """A folder with a store of the user; tests take copies."""
 
     async def make() -> None:
-        async with Store.local(folder, session_limits=LIMITS) as store:
+        async with Store.local(folder, **FILLED) as store:
             await fill(store)
 
     with temporary_folder() as folder:

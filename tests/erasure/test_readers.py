@@ -13,7 +13,7 @@ from gcp_adk_store import ErasureReceipt, OutcomeUnknownError, Store
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.local import database
 from gcp_adk_store.moving import records_of
-from tests.erasure.conftest import APP, FILLED, LIMITS, OWNER, PLACES, USER, canary, erase, fill, said
+from tests.erasure.conftest import APP, FILLED, LIMITS, OWNER, PLACES, USER, canary, erase, said
 from tests.support.traces import in_folder, traces
 
 WHO: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": "s"}
@@ -21,10 +21,9 @@ SECRET = "here-secret-here"  # noqa: S105  # a canary
 
 
 @pytest.fixture
-async def stores(tmp_path: Path) -> AsyncIterator[tuple[Store, Store]]:
+async def stores(filled_folder: Path) -> AsyncIterator[tuple[Store, Store]]:
     """Two of one folder, with a user in it: one erases, the other one reads."""
-    async with Store.local(tmp_path, **FILLED) as store, Store.local(tmp_path, **FILLED) as other:
-        await fill(store)
+    async with Store.local(filled_folder, **FILLED) as store, Store.local(filled_folder, **FILLED) as other:
         yield store, other
 
 
@@ -35,7 +34,7 @@ def left_in_files(folder: Path) -> list[str]:
 
 
 async def test_an_erasure_waits_for_a_reader_and_writes_the_file_anew_once(
-    stores: tuple[Store, Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stores: tuple[Store, Store], filled_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ends when the reader does, with a receipt and no byte in the files."""
     store, other = stores
@@ -62,17 +61,17 @@ async def test_an_erasure_waits_for_a_reader_and_writes_the_file_anew_once(
         seen = [found.fields for found in await reads.query("", "adk_sessions", all_descendants=True)]
         assert before == seen
         assert [] == (await other.sessions.list_sessions(app_name=APP, user_id=USER)).sessions
-        assert left_in_files(tmp_path)
+        assert left_in_files(filled_folder)
         assert not erasing.done()
     _, receipt = await erasing
 
     assert isinstance(receipt, ErasureReceipt)
-    assert [] == left_in_files(tmp_path)
+    assert [] == left_in_files(filled_folder)
     assert 1 == anew
 
 
 async def test_an_erasure_that_waits_too_long_says_what_is_left_and_the_end_of_the_reader_removes_it(
-    stores: tuple[Store, Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stores: tuple[Store, Store], filled_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Everything is removed, and its bytes are not; the next call gives the receipt of both."""
     store, other = stores
@@ -84,9 +83,9 @@ async def test_an_erasure_that_waits_too_long_says_what_is_left_and_the_end_of_t
         assert "as an export does" in str(caught.value)
         assert "nothing was written" not in str(caught.value)
         assert [] == (await other.sessions.list_sessions(app_name=APP, user_id=USER)).sessions
-        assert left_in_files(tmp_path)
+        assert left_in_files(filled_folder)
 
-    assert [] == left_in_files(tmp_path)
+    assert [] == left_in_files(filled_folder)
     _, receipt = await erase(store, task_owner=OWNER)
     assert 2 == receipt.erased["sessions"].count
 
