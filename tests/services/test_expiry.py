@@ -1,7 +1,6 @@
 """Sessions with a time to live end by themselves, and lose nothing before."""
 
 import asyncio
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -93,20 +92,6 @@ async def test_what_comes_too_late_leaves_nothing_behind(
         await service.append_event(held, picture(b"x" * 200))
 
     assert [HEADER] == list(raw_documents())
-
-
-async def test_a_time_to_live_is_rounded_up_to_whole_seconds(
-    clock: Clock, sessions: SessionService, raw_documents: Any
-) -> None:
-    """A handle and a reader agree on it to the second."""
-    clock.after(0.25)
-    held = await sessions.create_session(**WHO, ttl_seconds=1.5)
-    found = await read(sessions, WHO)
-    stored = raw_documents()[HEADER]
-
-    assert held == found
-    assert held._storage_update_marker == found._storage_update_marker
-    assert (2, datetime(2096, 10, 2, 7, 6, 43, tzinfo=UTC)) == (stored["ttl_s"], stored["expire_at"])
 
 
 @pytest.mark.parametrize("ttl", [0, -1, True, "60", float("nan"), float("inf"), 1e12])

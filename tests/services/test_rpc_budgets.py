@@ -8,7 +8,7 @@ import io
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from google.adk.events import Event
@@ -33,7 +33,6 @@ from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter, Meter
 from tests.services.conftest import APP, SESSION, USER, WHO, event
 from tests.support.clock import Clock, in_days
 from tests.support.stored import collection
-from tools.benchmarks.stub_agent import message, runner
 
 pytestmark = pytest.mark.emulators
 
@@ -557,24 +556,6 @@ async def test_a_payload_that_is_put_again_is_marked(
     await service.append_event(held, event(delta={"large": "x" * 50}))
 
     assert {"upload": 1, "other": 1} == http.take().requests
-
-
-@pytest.mark.parametrize(("durability", "commits"), [("turn", 2), ("event", 6)])
-async def test_a_later_turn_of_a_process_reads_app_and_user_alone(
-    meter: FirestoreMeter, project: str, durability: Literal["event", "turn"], commits: int
-) -> None:
-    """What its commits made of the session is known, and the first commit requires it."""
-    service = FirestoreSessionService(project=project, durability=durability)
-    store = Store(sessions=service, artifacts=None)
-    await service.create_session(**WHO, state={"user:n": 1, "app:m": 1})
-    agent = runner(service, app=APP, calls=2)
-    for reads in (3, 2):
-        meter.take()
-        turn = store.turns.run(agent, user_id=USER, session_id=SESSION, new_message=message())
-        assert 5 == len([event async for event in turn])
-        assert ({"BatchGetDocuments": 1, "Commit": commits}, reads, commits, 0) == cost(meter.take())
-        agent.agent.model.calls += 2  # type: ignore[attr-defined]  # of the next turn
-    await store.close()
 
 
 async def test_waiting_for_a_turn_is_a_read_for_each_change(

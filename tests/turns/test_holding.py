@@ -61,19 +61,6 @@ async def test_a_second_turn_is_refused_with_the_holder_and_the_end_of_its_lease
         assert 2 == turn.fence
 
 
-async def test_the_turn_of_a_process_that_is_gone_is_free_when_its_lease_has_expired(
-    store: Store, other: Store, passes: Passes
-) -> None:
-    """By the time of the read."""
-    await made(store)
-    await store.turns.take(**WHO, lease_s=60)
-    passes(59)
-    with pytest.raises(SessionBusyError):
-        await other.turns.take(**WHO, on_busy="reject")
-    passes(2)
-    assert 2 == (await other.turns.take(**WHO, on_busy="reject")).fence
-
-
 @pytest.mark.parametrize("merges", [False, True])
 @pytest.mark.parametrize("reads_again", [False, True])
 async def test_an_append_after_the_turn_was_lost_writes_nothing(
