@@ -28,7 +28,7 @@ from tests.support.lengths import at_length
 T = TypeVar("T")
 
 BOUNDS = settings(
-    max_examples=at_length(8, 40),
+    max_examples=at_length(5, 40),
     deadline=None,
     derandomize=True,
     print_blob=True,

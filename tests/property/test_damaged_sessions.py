@@ -38,7 +38,7 @@ from tests.support.lengths import at_length
 T = TypeVar("T")
 
 BOUNDS = settings(
-    max_examples=at_length(4, 20),
+    max_examples=at_length(3, 20),
     deadline=None,
     derandomize=True,
     print_blob=True,

@@ -323,7 +323,7 @@ async def compare(config: dict[str, int], seeds: Sequence[int]) -> None:
     left = 0
     for seed in seeds:
         talk = Talk(seed, config)
-        for turn in range(talk.random.randrange(10, 80)):
+        for turn in range(talk.random.randrange(10, at_length(50, 80))):
             read = talk.read()
             count = len(talk.events)
             left = max(left, count - len(read))
