@@ -215,6 +215,6 @@ def test_channels_of_event_loops_that_have_ended_are_let_go(connect: Connect) ->
     for number in range(8):
         asyncio.run(service.append_event(held, event(f"{number}")))
 
-    assert before == open_channels() > 0
+    assert 0 < open_channels() <= before  # those of an earlier test may go meanwhile
     assert held == asyncio.run(service.get_session(**WHO))
     assert [f"{number}" for number in range(8)] == texts(held.events)
