@@ -242,11 +242,11 @@ class GoogleApis:
         return path
 
     def answer(self, request: Request) -> tuple[int, Any]:
-        """Return status and body; lists come in two or three pages, and refuse another size."""
+        """Return status and body; lists come in two pages, and refuse another size."""
         self.asked.append(request)
         status, body = self.answers.get(request.path, MISSING)
         kind = request.path.rpartition("/")[2]
-        size = {"indexes": 3, "fields": 25}.get(kind)
+        size = {"indexes": 3, "fields": 40}.get(kind)
         if status != 200 or size is None or not isinstance(body, dict):
             return status, body
         if "pageSize" in request.params:

@@ -137,7 +137,7 @@ def test_a_shell_takes_the_environment(plan: Mapping[str, Any], tmp_path: Path) 
 
 
 def test_the_collector_runs_on_the_same_store(plan: Mapping[str, Any]) -> None:
-    """With the agent's image, as a command that the package has; nothing else is started."""
+    """With the agent's image, as a command that the package has, started on schedule; and nothing else is."""
     (job,) = made(plan, "google_cloud_run_v2_job")
     (task,) = job["template"][0]["template"]
     (container,) = task["containers"]
@@ -155,10 +155,7 @@ def test_the_collector_runs_on_the_same_store(plan: Mapping[str, Any]) -> None:
     assert not parsed.params["dry_run"]
     assert output == environment(container)
 
-
-def test_the_collector_is_started_on_schedule(plan: Mapping[str, Any]) -> None:
-    """By the one account that may, through the address of the job."""
-    (job,) = made(plan, "google_cloud_run_v2_job")
+    # By the one account that may, through the address of the job.
     (grant,) = made(plan, "google_cloud_run_v2_job_iam_member")
     (schedule,) = made(plan, "google_cloud_scheduler_job")
     (target,) = schedule["http_target"]
