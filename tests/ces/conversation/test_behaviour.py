@@ -195,18 +195,18 @@ async def test_a_failure_of_a_run_that_only_its_sandbox_knows_is_the_response_of
 
 async def test_a_fallback_message_is_said_so_often_and_then_the_session_ends(converse: Converse) -> None:
     """The error is reported beside it. Without a message of the app it is raised."""
+    messages = {
+        "customFallbackMessages": {"en-US": "Sorry.", "de-DE": "Verzeihung."},
+        "maxFallbackAttempts": 2,
+    }
+    says: dict[str, Any] = {"errorHandlingStrategy": "FALLBACK_RESPONSE"}
+    german = {"defaultLanguageCode": "de-DE"}
     converse.app({"root": {}})
     app = with_config(
         converse.folder,
         "app.json",
-        languageSettings={"defaultLanguageCode": "de-DE"},
-        errorHandlingSettings={
-            "errorHandlingStrategy": "FALLBACK_RESPONSE",
-            "fallbackResponseConfig": {
-                "customFallbackMessages": {"en-US": "Sorry.", "de-DE": "Verzeihung."},
-                "maxFallbackAttempts": 2,
-            },
-        },
+        languageSettings=german,
+        errorHandlingSettings={**says, "fallbackResponseConfig": messages},
     )
     conversation = converse(app, model=Failing())
     key = await conversation.begin()
@@ -219,13 +219,9 @@ async def test_a_fallback_message_is_said_so_often_and_then_the_session_ends(con
     assert turns[2].calls[0].args["session_escalated"] is False
 
     converse.app({"root": {}})
-    app = with_config(
-        converse.folder, "app.json", errorHandlingSettings={"errorHandlingStrategy": "FALLBACK_RESPONSE"}
-    )
-    conversation = converse(app, model=Failing())
-
+    app = with_config(converse.folder, "app.json", errorHandlingSettings=says)
     with pytest.raises(ServerError):
-        await conversation.send("Hello", await conversation.begin())
+        await first_turn(converse(app, model=Failing()), "Hello")
     assert "no customFallbackMessages" in app.unlike_platform[0]
 
 

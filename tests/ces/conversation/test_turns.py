@@ -79,34 +79,21 @@ async def test_callbacks_models_and_tools_are_called_in_order(converse: Converse
     assert (use.name, use.args, use.response) == ("greet", {"name": "Ada"}, {"result": {"said": "Hello Ada"}})
 
 
+CLOSED = ["return Content(parts=[Part.from_text('closed')], role='model')"]
+CALLS = [
+    "if get_variable('trace'): return None",
+    "set_variable('trace', ['before'])",
+    "return LlmResponse.from_parts([Part.from_function_call('greet', {'name': 'Bob'})])",
+]
+PARTLY = ["return LlmResponse(content=Content(parts=[Part.from_text('One moment.')]), partial=True)"]
+
+
 @pytest.mark.parametrize(
     ("kind", "body", "replies", "text", "trace"),
     [
-        (
-            "before_agent",
-            ["return Content(parts=[Part.from_text('closed')], role='model')"],
-            [],
-            "closed",
-            [],
-        ),
-        (
-            "before_model",
-            [
-                "if get_variable('trace'): return None",
-                "set_variable('trace', ['before'])",
-                "return LlmResponse.from_parts([Part.from_function_call('greet', {'name': 'Bob'})])",
-            ],
-            ["Done."],
-            "Done.",
-            ["before", "greet"],
-        ),
-        (
-            "before_model",
-            ["return LlmResponse(content=Content(parts=[Part.from_text('One moment.')]), partial=True)"],
-            ["Here it is."],
-            "One moment.\nHere it is.",
-            [],
-        ),
+        ("before_agent", CLOSED, [], "closed", []),
+        ("before_model", CALLS, ["Done."], "Done.", ["before", "greet"]),
+        ("before_model", PARTLY, ["Here it is."], "One moment.\nHere it is.", []),
     ],
 )
 async def test_content_calls_and_partial_responses_of_callbacks_come_before_the_model(

@@ -333,10 +333,8 @@ CODE = [{"source": "def tool(): pass", "filename": "t.py"}]
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"kind": None}, "kind"),
-        ({"kind": "job"}, "kind"),
-        ({"code": []}, "code is a list"),
-        ({"code": [*CODE, *CODE]}, "code is a list"),
+        *(({"kind": kind}, "kind") for kind in (None, "job")),
+        *(({"code": code}, "code is a list") for code in ([], [*CODE, *CODE])),
         ({"code": [{"source": "def tool(): pass"}]}, "code.0.filename"),
         ({"code": [{**CODE[0], "name": 5}]}, "code.0.name"),
         ({"kind": "callback"}, "callback is missing"),
@@ -356,7 +354,7 @@ def test_a_request_that_is_none_is_an_answer(changed: dict[str, Any], message: s
     answer = answered({"kind": "tool", "code": CODE, **changed})
 
     assert message in answer["error"]["message"]
-    assert answer["state_delta"] == {"changed": {}, "removed": []}
+    assert answer["state_delta"] == UNCHANGED
 
 
 def test_the_error_of_a_request_that_is_none_has_nothing_of_its_values() -> None:

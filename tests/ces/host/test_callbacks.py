@@ -74,16 +74,14 @@ async def test_what_a_callback_returns_overrides(
     assert (run.override, run.overridden_by) == (override, 0)
 
 
+INSERTS = 'llm_response.content.parts.insert(0, Part.from_text("First"))'
+
+
 @pytest.mark.parametrize(
     ("kind", "body", "name", "left"),
     [
         ("before_model", 'llm_request.config.hide_tool("pay")', "llm_request", ("config", "excludedTools")),
-        (
-            "after_model",
-            'llm_response.content.parts.insert(0, Part.from_text("First"))',
-            "llm_response",
-            ("content", "parts", 0, "text"),
-        ),
+        ("after_model", INSERTS, "llm_response", ("content", "parts", 0, "text")),
         ("before_tool", 'input["amount"] = 4', "args", ("amount",)),
         ("after_tool", 'tool_response["result"] = 2', "tool_response", ("result",)),
         ("after_tool", 'input["amount"] = 4', "args", ("amount",)),

@@ -222,9 +222,9 @@ async def said(sessions: BaseSessionService, author: str, invocation: str, *part
 
 async def test_code_sees_the_session(make: Make) -> None:
     """Its history, what the user said last, and who and where it is."""
-    await said(make.sessions, "user", "e-1", types.Part(text="Hello"))
-    await said(make.sessions, "greeter", "e-1", types.Part(text="Hi"))
-    await said(make.sessions, "user", "e-2", types.Part(text="Bye"))
+    history = [["user", "e-1", "Hello"], ["greeter", "e-1", "Hi"], ["user", "e-2", "Bye"]]
+    for author, invocation, text in history:
+        await said(make.sessions, author, invocation, types.Part(text=text))
     body = """
         return [
             [(event.author, event.invocation_id, event.parts()[0].text) for event in context.events],
@@ -233,15 +233,10 @@ async def test_code_sees_the_session(make: Make) -> None:
             context.language_code, context.turn_index,
         ]
     """
-    seen = await result_of(
-        make(settings=RuntimeSettings(agent_name="root")),
-        body,
-        invocation_id="e-2",
-        function_call_id="call-7",
-        context={"language_code": "en", "turn_index": 2},
-    )
+    ids = {"invocation_id": "e-2", "function_call_id": "call-7"}
+    runtime = make(settings=RuntimeSettings(agent_name="root"))
+    seen = await result_of(runtime, body, **ids, context={"language_code": "en", "turn_index": 2})
 
-    history = [["user", "e-1", "Hello"], ["greeter", "e-1", "Hi"], ["user", "e-2", "Bye"]]
     assert seen == [history, "Bye", "Hi", "s1", "e-2", "root", "call-7", "en", 2]
 
 
