@@ -107,7 +107,7 @@ async def test_an_argument_of_a_wrong_kind_is_never_a_raw_error(name: str, wrong
             "sessions",
             "fork_session",
             {"artifacts": "all"},
-            "artifacts must be an ArtifactCopies or None",
+            "artifacts must be a SessionArtifacts or None",
         ),
         ("memory", "add_memory", {"memories": ["x"]}, "each of memories must be a MemoryEntry, not str"),
         ("memory", "add_events_to_memory", {"events": "x"}, "events must be a sequence, not str"),
