@@ -106,7 +106,11 @@ def test_what_python_warns_of_is_a_warning() -> None:
         ("ExternalResponse(text='<html>').json()", "JSONDecodeError", "Expecting value"),
         ("raise type('Odd', (Exception,), {'__str__': None})", "Odd", "<the exception cannot be shown>"),
         ("raise type('Meta', (type,), {'__name__': 7})('Odd', (Exception,), {})", "Odd", ""),
-        ("return type('Odd', (dict,), {'items': lambda self: exit(5)})(a=1)", "SystemExit", "exit (5)"),
+        (
+            "import sys; return type('Odd', (dict,), {'items': lambda self: sys.exit(5)})(a=1)",
+            "SystemExit",
+            "exit (5)",
+        ),
     ],
 )
 def test_whatever_is_raised_is_an_answer(statement: str, kind: str, message: str) -> None:
