@@ -23,7 +23,6 @@ from gcp_adk_store.erasure.format import (
     read_key,
     subject_of,
 )
-from gcp_adk_store.erasure.key_erasure import KeyErasure
 from gcp_adk_store.errors import (
     AccessDeniedError,
     NotProvisionedError,
@@ -174,6 +173,9 @@ class _Run:
     def __init__(self, erasure: UserErasure, key: UserKey, task_owner: str | None) -> None:
         self._erasure = erasure
         self._storage = erasure._storage  # noqa: SLF001  # of one module
+        # Imported here: it brings ciphers.
+        from gcp_adk_store.erasure.key_erasure import KeyErasure  # noqa: PLC0415
+
         # As they are stored: what cannot be decrypted is removed, too.
         self._documents = self._storage.as_stored or self._storage.documents
         self._key = key

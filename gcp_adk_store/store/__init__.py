@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 from google.auth.credentials import Credentials
 
 from gcp_adk_store.artifacts.service import ArtifactService
-from gcp_adk_store.encryption.rotation import RotationReport
 from gcp_adk_store.erasure.anchoring import Anchors, OnAnchored
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel.calls import checks_kinds
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.cloud.auth.credentials import StoreCredentials
     from gcp_adk_store.cloud.firestore.channels import FirestoreClient
     from gcp_adk_store.cloud.storage.calls import StorageClient
+    from gcp_adk_store.encryption.rotation import RotationReport
     from gcp_adk_store.memory.service import MemoryService
     from gcp_adk_store.tasks import PushNotificationConfigStore, TaskStore
 
@@ -332,8 +332,8 @@ class Store(StoreOperations):
         return {"prefix": self._sessions.storage.layout.prefix, **given, **chosen}
 
     async def rotate_keys(
-        self, *, on_progress: Callable[[RotationReport], None] | None = None
-    ) -> RotationReport:
+        self, *, on_progress: "Callable[[RotationReport], None] | None" = None
+    ) -> "RotationReport":
         """Wrap all data keys with the newest version of the key that wraps them; return a report.
 
         It is safe to retry after an interruption. Content stays as it is. Takes 1 read a data

@@ -20,7 +20,8 @@ async def test_a_new_client_does_not_look_at_the_bucket_by_itself(
     send: Any = requests.Session.send
 
     def noted(session: requests.Session, request: requests.PreparedRequest, **options: Any) -> Any:
-        sent.append(f"{request.method} {request.path_url.partition('?')[0]}")
+        if adk_store_bucket in request.path_url:  # threads of earlier tests may still ask for their buckets
+            sent.append(f"{request.method} {request.path_url.partition('?')[0]}")
         return send(session, request, **options)
 
     monkeypatch.setattr(requests.Session, "send", noted)
