@@ -120,13 +120,14 @@ async def names_of_erased(service: Service, journal: Journal, store: Store) -> d
     """Return the names of what the erased user has, after one more erasure if a write came too late.
 
     A commit that arrives after the erasure, under the key that it destroyed, makes a session that nobody can
-    read (docs/encryption.md). Nothing older than the erasure is left, and a second erasure removes it.
+    read (docs/encryption.md). Nothing older than the erasure is left, and a second erasure removes it. One
+    whose end is unknown may have destroyed the key, and left anything.
     """
     try:
         return await names_of(store, "erased")
     except KeyDestroyedError:
         receipts = [call.result for call in journal.of("erase", "erased") if call.outcome is Outcome.DONE]
-        empty_at = max(receipt.empty_at for receipt in receipts)
+        empty_at = max((receipt.empty_at for receipt in receipts), default=0.0)
         for document in await documents_below(service, "adk_apps/app/adk_users/erased"):
             assert float(document.update_time) > empty_at, f"{document.path} is older than the erasure"
         await erase(store)
