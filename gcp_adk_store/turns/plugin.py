@@ -11,7 +11,7 @@ from gcp_adk_store.errors import InvalidInputError, SessionMissingError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import require_times
 from gcp_adk_store.sessions.append.turn import TurnLease, enter, held, leave
-from gcp_adk_store.sessions.read.session_objects import mark, marker_of
+from gcp_adk_store.sessions.read.session_objects import Marker, mark, marker_of
 from gcp_adk_store.turns.service import LEASE_S, WAIT_S, HeldTurns, OnBusy
 
 
@@ -22,10 +22,10 @@ class TurnPlugin(BasePlugin):
     no turn then. It does what a plugin can. The runner reads the session before it asks a plugin, so the
     plugin reads it once more if another turn came between; the agent that the runner chose by the older
     events stays. A run that resumes without a message, and a live run, ask no plugin and take no turn. A run
-    whose task is cancelled notifies no plugin of its end: the turn ends with the task. Nothing stops the run
-    when it is asked to stop, or when it is lost; its appends are refused then. ADK raises a ``RuntimeError``
-    for an error of a plugin: its ``__cause__`` is that of this library. ``store.turns.run`` has none of these
-    gaps.
+    whose task is cancelled, or whose message cannot be stored, notifies no plugin of its end: the turn ends
+    with the task. Nothing stops the run when it is asked to stop, or when it is lost; its appends are refused
+    then. ADK raises a ``RuntimeError`` for an error of a plugin: its ``__cause__`` is that of this library.
+    ``store.turns.run`` has none of these gaps.
     """
 
     def __init__(
@@ -77,25 +77,31 @@ class TurnPlugin(BasePlugin):
             wait_s=self._wait_s,
             lease_s=self._lease_s,
         )
-        stack = AsyncExitStack()
-        await stack.enter_async_context(self._turns.kept(hold))
-        self._running[invocation_context.invocation_id] = hold, stack
-        marker, known = marker_of(session), hold.known
-        now = known.epoch, known.revision, known.restores
-        if marker is None or (marker.epoch, marker.revision, marker.restores) != now:
-            config = getattr(invocation_context.run_config, "get_session_config", None)
-            fresh = await service.get_session(**key.ids, config=config)
-            if fresh is None:
-                await self._end(invocation_context)
-                raise SessionMissingError("the session does not exist")
-            session.events[:] = fresh.events
-            session.state.clear()
-            session.state.update(fresh.state)
-            session.last_update_time = fresh.last_update_time
-            mark(session, marker_of(fresh))
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._turns.kept(hold))
+            await self._read_again(invocation_context, hold.known.marker)
+            self._running[invocation_context.invocation_id] = hold, stack.pop_all()
         enter(hold)
         self._end_with_task(invocation_context.invocation_id)
         return None
+
+    async def _read_again(self, invocation_context: InvocationContext, known: Marker) -> None:
+        """Give the run the session as it is, unless its runner read it so."""
+        session = invocation_context.session
+        marker = marker_of(session)
+        now = known.epoch, known.revision, known.restores
+        if marker is not None and (marker.epoch, marker.revision, marker.restores) == now:
+            return
+        config = getattr(invocation_context.run_config, "get_session_config", None)
+        key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
+        fresh = await self._turns.sessions.get_session(**key.ids, config=config)
+        if fresh is None:
+            raise SessionMissingError("the session does not exist")
+        session.events[:] = fresh.events
+        session.state.clear()
+        session.state.update(fresh.state)
+        session.last_update_time = fresh.last_update_time
+        mark(session, marker_of(fresh))
 
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
         """Release the turn."""

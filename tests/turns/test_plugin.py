@@ -11,8 +11,9 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from gcp_adk_store import InvalidInputError, Point, SessionBusyError, Store
+from gcp_adk_store import InvalidInputError, Point, SessionBusyError, StoredDataError, Store
 from gcp_adk_store.turns import TurnPlugin
+from tests.support.stored import put
 from tests.turns.conftest import WHO, history, texts
 from tests.turns.test_running import WHERE, Echo, Gate, says, whole
 
@@ -121,6 +122,27 @@ async def test_a_run_that_fails_or_is_cancelled_ends_its_turn(store: Store) -> N
     with pytest.raises(asyncio.CancelledError):
         await running
     assert 2 == len(await texts_of(runner_of(store), "two"))
+
+
+async def test_a_run_whose_session_cannot_be_read_ends_its_turn(store: Store, other: Store) -> None:
+    """Another turn came between, and then the state of the app was damaged; the caller goes on."""
+    session = await store.sessions.create_session(**WHO)
+    paused = Paused()
+    app = App(name="app", root_agent=Echo(name="echo"), plugins=[paused, TurnPlugin(other.turns)])
+    run = asyncio.create_task(texts_of(Runner(app=app, session_service=other.sessions), "two"))
+
+    async def caught() -> bool:
+        with pytest.raises(RuntimeError) as raised:
+            await run
+        assert isinstance(raised.value.__cause__, StoredDataError)
+        return (await store.turns.status(**WHO)).is_running
+
+    await paused.came.wait()
+    await store.sessions.append_event(session, Event(author="user", content=says("new")))
+    await put(store, "adk_apps/app", {"state": "damaged"})
+    paused.may_go_on.set()
+
+    assert not await caught()
 
 
 async def test_a_run_within_a_turn_is_a_part_of_it(store: Store) -> None:
