@@ -11,7 +11,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from gcp_adk_store import InvalidInputError, Point, SessionBusyError, StoredDataError, Store
+from gcp_adk_store import InvalidInputError, Point, SessionBusyError, Store, StoredDataError
 from gcp_adk_store.turns import TurnPlugin
 from tests.support.stored import put
 from tests.turns.conftest import WHO, history, texts
