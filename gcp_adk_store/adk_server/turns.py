@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
@@ -92,7 +93,15 @@ class _OneTurn:
         again = _again(seen, receive)
         try:
             self._turns = self._turns or Turns(only_session_service())
-            hold = await _unless_gone(self._turns.take(**ids, **self._options), receive, seen)
+            taking = asyncio.create_task(self._turns.take(**ids, **self._options))
+            try:
+                await _unless_gone(taking, receive, seen)
+            except asyncio.CancelledError:
+                with suppress(asyncio.CancelledError, StoreError):
+                    async with self._turns.kept(await taking):
+                        pass  # it was taken as this request was cancelled: release it
+                raise
+            hold = taking.result()
         except _GoneError:
             return  # nobody is there to answer
         except SessionMissingError:
@@ -141,15 +150,12 @@ class _GoneError(Exception):
     """The client has gone."""
 
 
-async def _unless_gone(
-    taking: Coroutine[Any, Any, TurnLease], receive: "Receive", seen: "list[Message]"
-) -> TurnLease:
-    """Return a turn once it is taken; add to *seen* what the client sends meanwhile.
+async def _unless_gone(taking: asyncio.Task[TurnLease], receive: "Receive", seen: "list[Message]") -> None:
+    """Wait until a turn is taken, or is not; add to *seen* what the client sends meanwhile.
 
     Raises:
-        _GoneError: the client has gone before; the turn is released if it was taken.
+        _GoneError: the client has gone before; the turn is free.
     """
-    task = asyncio.create_task(taking)
 
     async def until_gone() -> None:
         while not seen or not seen[-1]["type"].endswith(".disconnect"):
@@ -157,15 +163,13 @@ async def _unless_gone(
 
     leaving = asyncio.create_task(until_gone())
     try:
-        await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({taking, leaving}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         leaving.cancel()
-        if not task.done():
-            task.cancel()
-        await asyncio.wait({task, leaving})
-    if task.cancelled():
+        taking.cancel()  # nothing, where it has ended
+        await asyncio.wait({taking, leaving})
+    if taking.cancelled():
         raise _GoneError
-    return task.result()
 
 
 def _ids_of(body: bytes) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ from google.adk.cli.service_registry import ServiceRegistry
 
 from gcp_adk_store import Store
 from gcp_adk_store.adk_server import answer_errors, one_turn_at_a_time, register
+from gcp_adk_store.turns import Turns
 from tests.adk_server.conftest import AGENTS
 from tests.support.server_end import close_services
 from tests.support.watching import once
@@ -343,6 +344,25 @@ async def test_a_client_that_leaves_while_it_waits_runs_nothing(
         assert 2 == turn.fence
     assert client.sent.empty()
     assert [] == await said(elsewhere)
+
+
+async def test_a_request_that_is_cancelled_as_it_gets_its_turn_releases_it(elsewhere: Store) -> None:
+    """A server that ends cancels its requests, also between the write that takes a turn and its block."""
+
+    class Late(Turns):
+        async def take(self, **options: Any) -> Any:
+            hold = await super().take(**options)
+            serving.cancel()
+            return hold
+
+    app = FastAPI()
+    one_turn_at_a_time(app, turns=Late(elsewhere.sessions))
+    async with client_of(app) as client:
+        serving = asyncio.create_task(client.post("/run", json=TURN))
+        with pytest.raises(asyncio.CancelledError):
+            await serving
+    status = await elsewhere.turns.status(**WHO)
+    assert (1, False) == (status.fence, status.is_running)
 
 
 async def test_a_live_connection_during_another_turn_is_closed(serve: Serve, elsewhere: Store) -> None:
