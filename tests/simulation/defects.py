@@ -524,8 +524,7 @@ DEFECTS: Final = (
     Defect(
         "a failure behind the caller is forgotten when another one follows it",
         "Durability", "sessions/append/queue.py",
-        "        if id(session) not in self._failures:\n            place = id(session)\n",
-        "        if True:\n            place = id(session)\n            self._failures.pop(place, None)\n        if failure is self.failure(session):\n",
+        "        known = self._failures.get(place)\n", "        known = self._failures.pop(place, None)\n",
         ("behind",),
     ),
     Defect(

@@ -36,10 +36,18 @@ class Actor:
         return drawn(self.world, f"{self.name}/{step}")
 
     async def take(self, steps: Sequence[int], act: Act, *, pause_s: float) -> None:
-        """Take *steps* one after the other, with pauses of up to *pause_s* between them."""
+        """Take *steps* one after the other, with pauses of up to *pause_s* between them.
+
+        A busy process begins the next step before it has taken the last one.
+        """
+        under_way: list[asyncio.Future[None]] = []
         for step in steps:
-            await asyncio.sleep(self.random(step).uniform(0, pause_s))
-            await act(self, step)
+            await asyncio.sleep(self.random(step).uniform(0, pause_s) * (0.2 if self.journal.is_busy else 1))
+            if self.journal.is_busy:
+                under_way.append(asyncio.ensure_future(act(self, step)))
+            else:
+                await act(self, step)
+        await asyncio.gather(*under_way)
 
 
 class Fleet:

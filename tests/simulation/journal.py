@@ -4,12 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeVar
+from random import Random
+from typing import Any, ClassVar, Final, TypeVar
 
 from gcp_adk_store import OutcomeUnknownError, StoreError
 from gcp_adk_store.testing.simulation import KilledError, World
 
 T = TypeVar("T")
+
+_GIVEN_UP: Final = 0.2
+"""The share of the calls of a busy process whose callers are cancelled."""
 
 
 class Outcome(StrEnum):
@@ -43,6 +47,9 @@ class Call:
 class Journal:
     """The calls of one schedule, in the order of their begin."""
 
+    is_busy: ClassVar[bool] = False
+    """Whether the calls of a process overlap, and the callers of some are cancelled."""
+
     def __init__(self, world: World) -> None:
         self._world = world
         self.calls: list[Call] = []
@@ -68,10 +75,13 @@ class Journal:
         Every other error fails the schedule: all that the library raises is typed.
         """
         call = Call(process, kind, of, self._world.now, given)
+        before = sum(each.process == process for each in self.calls)
         self.calls.append(call)
         result: T | None = None
+        random = Random(f"{self._world.seed}/{process}/{before}")  # noqa: S311  # as in fleet.py
+        gives_up = self.is_busy and random.random() < _GIVEN_UP
         try:
-            result = await work()
+            result = await (_given_up(work, random) if gives_up else work())
         except (OutcomeUnknownError, KilledError, asyncio.CancelledError) as exc:
             call.error = type(exc).__name__
             if isinstance(exc, asyncio.CancelledError):
@@ -84,3 +94,17 @@ class Journal:
             call.ended, call.is_over = self._world.now, True
             self._world.note(f"{process}: {kind} {of} - {call.outcome} {call.error}")
         return result
+
+
+async def _given_up(work: Callable[[], Awaitable[T]], random: Random) -> T:
+    """Run *work* for a caller that is cancelled meanwhile, unless it ends before."""
+    working = asyncio.ensure_future(work())
+    try:
+        after_s = random.choice([0, random.uniform(0, 0.4), random.uniform(0, 3)])
+        await asyncio.wait([working], timeout=after_s)
+    finally:
+        working.cancel()
+        await asyncio.wait([working])
+    if working.cancelled():
+        raise OutcomeUnknownError("its caller was cancelled")
+    return working.result()

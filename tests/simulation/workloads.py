@@ -106,3 +106,11 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
     "overtaken-rotation": Workload(test_refusals.a_rotation, 0.0, is_fast=True),
     **{name: Workload(scenario, 0.0, is_fast=True) for name, scenario in test_lost_answers.SCENARIOS.items()},
 }
+
+BUSY: Final = (
+    "sessions", "merging", "behind", "turns", "turns-behind", "leases", "artifacts", "memories", "vectors",
+    "forgetting", "tasks", "encrypted", "shared-state", "redelivering", "files", "following", "collecting",
+    "erasure", "repairs", "summaries", "erased-keys", "following-erased", "forgetting-redacted",
+    "memory-ends", "uploads", "push-configs",
+)  # fmt: skip
+"""Those that run with busy processes, too: the steps of the others build on each other."""

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from google.adk.events import Event
 from google.adk.sessions import Session
 
-from gcp_adk_store.errors import SessionConflictError, StoreError
+from gcp_adk_store.errors import OutcomeUnknownError, SessionConflictError, StoreError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Limiter, Permit
 from gcp_adk_store.kernel.operation import Operation
@@ -206,9 +206,15 @@ class PendingAppends:
         return len(sizes) >= MOST_PENDING or sum(sizes) >= most_bytes
 
     def fail(self, key: SessionKey, session: Session, failure: BaseException) -> None:
-        """Remember that an event of the handle *session* is not stored, or perhaps not."""
-        if id(session) not in self._failures:
-            place = id(session)
+        """Remember that an event of the handle *session* is not stored, or perhaps not.
+
+        The first failure stays. One of an event before it, which comes later, may be less certain.
+        """
+        place = id(session)
+        known = self._failures.get(place)
+        if known is None or (
+            isinstance(failure, OutcomeUnknownError) and not isinstance(known.failure, OutcomeUnknownError)
+        ):
             alive = weakref.ref(session, lambda _: self._leave(place))
             # A copy without a traceback: its frames hold the handle, which would live as long as the failure.
             kept = again(failure) if isinstance(failure, StoreError) else None

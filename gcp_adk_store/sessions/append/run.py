@@ -146,7 +146,8 @@ class Appender:
             self._pending.begin(key)
         if (is_final and not is_run) or self._pending.is_full(key, most_bytes=self._limits.event_text_bytes):
             await self._pending.stored(lambda other, _: other == key)
-            self._pending.require_whole(session)
+            if not mine.is_stored:  # one behind it may have failed before it was stored
+                self._pending.require_whole(session)
         return mine.event
 
     def _is_known(self, key: SessionKey, waiting: QueuedAppend) -> bool:
