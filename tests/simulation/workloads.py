@@ -109,7 +109,7 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
 
 BUSY: Final = (
     "sessions", "merging", "behind", "turns", "turns-behind", "leases", "artifacts", "memories", "vectors",
-    "forgetting", "tasks", "encrypted", "shared-state", "redelivering", "files", "following", "collecting",
+    "forgetting", "encrypted", "shared-state", "redelivering", "files", "following", "collecting",
     "erasure", "repairs", "summaries", "erased-keys", "following-erased", "forgetting-redacted",
     "memory-ends", "uploads", "push-configs",
 )  # fmt: skip
