@@ -29,6 +29,23 @@ axe.run(document, {resultTypes: ["violations"], iframes: false}).then(found => J
   found.violations.filter(each => ["serious", "critical"].includes(each.impact)).map(
     each => [each.id, each.nodes.slice(0, 3).map(node => node.html.slice(0, 200))])))
 """
+SPLIT: Final = """
+(() => {
+  const found = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const text = texts.currentNode;
+    if (text.parentElement.closest("code, bdi, pre, .content")) continue;
+    for (const number of text.data.matchAll(/[$]?\\d[\\d.,:TZ-]*/g)) {
+      const range = document.createRange();
+      range.setStart(text, number.index);
+      range.setEnd(text, number.index + number[0].length);
+      if (new Set([...range.getClientRects()].map(each => each.top)).size > 1) found.push(number[0]);
+    }
+  }
+  return found;
+})()
+"""
+"""Numbers and times that are on two lines; ids and what people said may be."""
 
 CALM_PAGES: Final[list[tuple[str, dict[str, Any], str]]] = [
     ("", {}, "support"),
@@ -117,7 +134,8 @@ def unusable(page: Browser) -> list[Any]:
 def test_each_page_shows_its_content_to_everybody(page: Browser, site: str) -> None:
     """In light and dark; without an error in the console, and without a serious finding of axe-core.
 
-    Nothing but tables is wider than a narrow window, and these scroll by themselves. In the short form
+    Nothing but tables is wider than a narrow window, and these scroll by themselves; no number has two
+    lines there. In the short form
     light and dark take turns, as the colours of all pages are those of one sheet; and axe-core looks at
     one page of each layout.
     """
@@ -132,12 +150,27 @@ def test_each_page_shows_its_content_to_everybody(page: Browser, site: str) -> N
                 assert [] == unusable(page), (path, dark)
         page.look_as(width=360)
         assert 360 >= page.run("document.documentElement.scrollWidth"), path
+        assert [] == page.run(SPLIT), path
         if at_length(short=False, long=True):
             page.keep(PICTURES / f"inspector-narrow-{name}.png")
             page.look_as()
             page.keep(PICTURES / f"inspector-{name}.png")
     page.look_as()
     assert page.run("innerWidth") == 1200
+
+
+def test_a_waterfall_is_whole_on_a_phone(page: Browser, site: str) -> None:
+    """Its bars and its times are in the window: nobody scrolls to see them."""
+    page.look_as(width=360)
+    page.open(address(site, "timeline", CALM_PLACE))
+    beyond = page.run(
+        "[...document.querySelectorAll('.spans td')].filter("
+        "each => each.getBoundingClientRect().right > document.documentElement.clientWidth).length"
+    )
+    hidden = page.run("[...document.querySelectorAll('svg.span')].filter(each => !each.clientWidth).length")
+    page.look_as()
+
+    assert (0, 0) == (beyond, hidden)
 
 
 def test_pictures_are_drawn_and_audio_can_be_played(page: Browser, site: str) -> None:
