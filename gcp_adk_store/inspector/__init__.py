@@ -7,7 +7,15 @@ from gcp_adk_store.imports import importer
 if TYPE_CHECKING:
     from gcp_adk_store.inspector.app import create_app
     from gcp_adk_store.inspector.guard import IapAuthorization
+    from gcp_adk_store.inspector.requests import ModelRequestPlugin
 
-__all__ = ["IapAuthorization", "create_app"]
+__all__ = ["IapAuthorization", "ModelRequestPlugin", "create_app"]
 
-__getattr__ = importer(__name__, {"app": ("create_app",), "guard": ("IapAuthorization",)})
+__getattr__ = importer(
+    __name__,
+    {
+        "app": ("create_app",),
+        "guard": ("IapAuthorization",),
+        "requests": ("ModelRequestPlugin",),
+    },
+)

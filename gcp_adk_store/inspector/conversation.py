@@ -11,6 +11,7 @@ from google.genai import types
 
 from gcp_adk_store.costs.prices import US_CENTRAL1
 from gcp_adk_store.inspector.masking import Mask, Shown, json_text, preview_of
+from gcp_adk_store.inspector.requests import MODEL_REQUEST
 from gcp_adk_store.model.json_values import whole_text
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.sessions.listing.usage import TokenUsage, tokens_of
@@ -73,6 +74,8 @@ class EventView:
     error_code: str
     state_keys: tuple[str, ...]
     artifacts: tuple[tuple[str, int], ...]
+    request: int | None
+    """The version of :data:`MODEL_REQUEST` that it answers."""
     tokens: TokenUsage | None
     logs: tuple[tuple[str, Shown], ...] = ()
     """What code of an agent app printed, warned of and failed with, by what ran."""
@@ -101,7 +104,8 @@ def event_view(
     """Return what a page shows of *event*, which lacks *missing* payloads, its content under *mask*."""
     parts = (event.content and event.content.parts) or []
     delta = event.actions.state_delta
-    saved = event.actions.artifact_delta
+    saved = dict(event.actions.artifact_delta)
+    request = saved.pop(MODEL_REQUEST, None)
     usage = event.usage_metadata
     return EventView(
         id=event.id,
@@ -121,6 +125,7 @@ def event_view(
         error_code=str(event.error_code or ""),
         state_keys=tuple(list(delta)[:MAX_NAMES]),
         artifacts=tuple(list(saved.items())[:MAX_NAMES]),
+        request=request,
         tokens=None if usage is None else tokens_of(usage),
         logs=tuple(_logs(event, mask)),
         marks=tuple(_marks(event)),

@@ -58,7 +58,7 @@ def test_options_reveal_and_allow_writes(folder: Path) -> None:
 async def test_the_app_of_the_document_is_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests around IAP are refused, and so are other hosts."""
     names: dict[str, Any] = {}
-    (code,) = blocks("docs/inspector.md", "python")
+    _, code = blocks("docs/inspector.md", "python")
     assert MEMORY in code
     monkeypatch.delenv("ADK_STORE_LOCAL", raising=False)
     exec(code, names)  # noqa: S102  # the document's own code is what is tested

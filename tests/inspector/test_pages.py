@@ -328,6 +328,7 @@ async def test_a_fork_stands_beside_its_source(calm: Session, store: Store, app:
     said = types.UserContent("Cancel it \ud800")  # a lone surrogate
     await store.sessions.append_event(fork, Event(author="user", content=said))
     page = await seen(app, "compare", {**CALM_PLACE, "other": "fork", "other_user": "bob"})
+    shown = await seen(app, "session", {"app": "support", "user": "bob", "session": "fork"})
     guarded = create_app(store, authorize=lambda request, app, user: user != "bob")  # noqa: ARG005
     async with client_of(guarded) as client:
         refused = await client.get("/compare", params={**CALM_PLACE, "other": "fork", "other_user": "bob"})
@@ -335,6 +336,9 @@ async def test_a_fork_stands_beside_its_source(calm: Session, store: Store, app:
     assert "20 events are the same" in page.text
     assert "Cancel it" in page.text
     assert 6 == len(page.all("article"))
+    assert "/compare?app=support&user=bob&session=fork&other=s1&other_user=ada" in [
+        each["href"] for each in shown.all("a")
+    ]
     assert 403 == refused.status_code
 
 

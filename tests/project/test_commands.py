@@ -133,7 +133,7 @@ PYTHON = {
     "docs/how-to/signed-urls.md": 1,
     "docs/how-to/simulate.md": 2,
     "docs/how-to/test-with-faults.md": 1,
-    "docs/inspector.md": 1,
+    "docs/inspector.md": 2,
     "docs/integrations/adk-catalogue.md": 1,
     "docs/memory.md": 5,
     "docs/moving.md": 1,
