@@ -36,7 +36,7 @@ class ModelRequestPlugin(BasePlugin):
     """
 
     def __init__(self, name: str = "adk_store_model_requests") -> None:
-        """Prepare the plugin; ADK tells plugins apart by *name*."""
+        """Prepare the plugin; ADK knows plugins by *name*."""
         super().__init__(name)
         # A request lives as long as its call, whether or not that comes to an answer.
         self._asked: WeakValueDictionary[tuple[str, str], LlmRequest] = WeakValueDictionary()
