@@ -44,6 +44,14 @@ TOPICS: Final = {
 }
 """The pages of the root package's names: their titles, and the documents about them."""
 
+SERVICES: Final = {
+    "SessionService": ("session-service", "sessions"),
+    "ArtifactService": ("artifact-service", "artifacts"),
+    "MemoryService": ("memory-service", "memory"),
+}
+"""The classes of the root package with a page of their own, as each is long: the name of that page, and the
+page that leads to it."""
+
 _PACKAGES: Final = {
     "errors": "errors",
     "sessions": "sessions",
@@ -80,6 +88,9 @@ def pages() -> dict[str, str]:
         topics[_topic(getattr(root, name))].append(name)
     for topic, (title, about) in TOPICS.items():
         made[f"api/{topic}.md"] = _page(title, about, "gcp_adk_store", topics[topic])
+    for name, (page, topic) in SERVICES.items():
+        _, about = TOPICS[topic]
+        made[f"api/{page}.md"] = _page(f"`{name}`", about, "gcp_adk_store", [name])
     for package, (page, title, about) in PACKAGES.items():
         names = sorted(importlib.import_module(package).__all__, key=str.lower)
         made[f"api/{page}.md"] = _page(title, about, package, names)
@@ -102,10 +113,23 @@ def _page(title: str, about: str, package: str, names: list[str]) -> str:
         "",
     ]
     lines += ["| name | what it is |", "|---|---|"]
-    lines += [f"| [`{name}`](#{name.lower()}) | {_summary(getattr(module, name))} |" for name in names]
+    elsewhere = {name: f"{SERVICES[name][0]}.md" for name in names if len(names) > 1 and name in SERVICES}
     for name in names:
-        lines += ["", f"## {name}", "", f"::: {package}.{name}"]
+        place = elsewhere.get(name, f"#{name.lower()}")
+        lines.append(f"| [`{name}`]({place}) | {_summary(getattr(module, name))} |")
+    for name in names:
+        if name not in elsewhere:
+            lines += ["", f"## {name}", "", f"::: {package}.{name}"]
+            for base in _services(getattr(module, name)):
+                lines += ["    options:", "      inherited_members: false", ""]
+                lines.append(f"All else is as [`{base}`]({SERVICES[base][0]}.md) says.")
     return "\n".join([*lines, ""])
+
+
+def _services(public: Any) -> list[str]:
+    """Return the service with a page of its own that a class makes for Google Cloud, if any."""
+    bases = inspect.getmro(public)[1:] if inspect.isclass(public) else ()
+    return [base.__name__ for base in bases if base.__name__ in SERVICES]
 
 
 def _index(topics: dict[str, list[str]]) -> str:
@@ -118,7 +142,10 @@ def _index(topics: dict[str, list[str]]) -> str:
         "|---|---|---|",
     ]
     for topic, (title, _) in TOPICS.items():
-        names = topics[topic]
+        for name, (page, above) in SERVICES.items():
+            if above == topic:
+                lines.append(f"| [`{name}`]({page}.md) | `gcp_adk_store` | `{name}` |")
+        names = [name for name in topics[topic] if name not in SERVICES]
         lines.append(f"| [{title}]({topic}.md) | `gcp_adk_store` | {_names(names)} |")
     for package, (page, title, _) in PACKAGES.items():
         names = sorted(importlib.import_module(package).__all__, key=str.lower)
