@@ -20,7 +20,7 @@ BEAM := .venv-beam/bin/python -m pytest -q -W ignore tests/beam
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-MORE := actionlint attack bare-machine beam bench-bulk bench-local bench-memory bench-sandbox bench-templates budgets chaos check clean coverage defects emulators format lock long pictures ready reference release test-core test-oldest test-pythons unit
+MORE := actionlint attack bare-machine beam bench-bulk bench-inspector bench-local bench-memory bench-sandbox bench-templates budgets chaos check clean coverage defects emulators format lock long pictures ready reference release test-core test-oldest test-pythons unit
 .PHONY: help demo python lint quick test simulate docs bench $(MORE)
 .DEFAULT_GOAL := test
 
@@ -167,6 +167,10 @@ release: python
 bench:
 	$(SETUP) emulators
 	$(BIN)/python -W ignore -m tools.benchmarks --json tools/benchmarks/results/bench.json $(OPTIONS)
+
+# How long each page of the inspector takes, of a session of 10,000 events; needs no emulator.
+bench-inspector: python
+	$(BIN)/python -W ignore -m tools.benchmarks.inspector --json tools/benchmarks/results/inspector.json $(OPTIONS)
 
 # How many sessions a bulk job reads in a second, on a local store. `make bench-bulk OPTIONS=--quick`
 bench-bulk:

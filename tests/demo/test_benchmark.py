@@ -76,6 +76,18 @@ def test_the_collector_is_measured_as_it_is_set_in_three_ways(tmp_path: Path) ->
     assert all(name in output for name in measured)
 
 
+def test_each_page_of_the_inspector_is_measured(tmp_path: Path) -> None:
+    """With and without what the process read before."""
+    figures = tmp_path / "inspector.json"
+    short = ("--events", "200", "--rounds", "1")
+    output = printed("tools.benchmarks.inspector", "--json", str(figures), *short)
+    measured = json.loads(figures.read_text())
+
+    assert {"conversation", "timeline", "state by position", "usage"} <= measured.keys()
+    assert all(0 < row[name] for row in measured.values() for name in ("cold", "warm", "cold CPU", "kB"))
+    assert "at most 200 ms of CPU time, cold" in output
+
+
 def bill(counted: dict[str, Any]) -> tuple[dict[str, int], int, int, int]:
     """Return RPCs by name, documents read, written and deleted."""
     return counted["rpcs"], counted["reads"], counted["writes"], counted["deletes"]
