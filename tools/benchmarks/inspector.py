@@ -33,7 +33,7 @@ PLACE: Final = {"app": "bench", "user": "ada", "session": "long"}
 
 
 def event(number: int) -> Event:
-    """Return an event of about 600 bytes: of the four of a turn, two are of a tool, the last changes state."""
+    """Return an event of about 600 bytes; of a turn of four, two are of a tool and the last changes state."""
     parts = [
         types.Part(text=f"Where is parcel {number}? " + "word " * 60),
         types.Part(function_call=types.FunctionCall(name="find", args={"why": "x" * 300})),
