@@ -230,7 +230,7 @@ async def artifact(visit: Visit) -> Response:
         raise SessionMissingError("the artifact has no versions")
     versions = found[-MAX_LISTED:]
     number = visit.number("version", versions[-1].version)
-    chosen = next((each for each in versions if each.version == number), None)
+    chosen = next((each for each in found if each.version == number), None)
     if chosen is None:
         raise SessionMissingError("the artifact has no such version")
     against = visit.text("against")

@@ -440,6 +440,18 @@ async def test_artifacts_are_listed_with_their_newest_versions(
     assert (3, 2) == tuple(len(each.all("tr")) - 1 for each in (first, last))
 
 
+@pytest.mark.usefixtures("calm")
+async def test_a_version_before_those_that_are_listed_has_a_page(
+    app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An old event leads to it."""
+    monkeypatch.setattr(pages, "MAX_LISTED", 1)
+    page = await seen(app, "artifact", {**CALM_PLACE, "name": "notes.txt", "version": 0})
+
+    assert "three" in page.text
+    assert "1 older version" in page.text
+
+
 async def test_an_artifact_that_a_restore_removed_keeps_its_page(
     calm: Session, store: Store, app: FastAPI
 ) -> None:
