@@ -168,9 +168,11 @@ def test_a_waterfall_is_whole_on_a_phone(page: Browser, site: str) -> None:
         "each => each.getBoundingClientRect().right > document.documentElement.clientWidth).length"
     )
     hidden = page.run("[...document.querySelectorAll('svg.span')].filter(each => !each.clientWidth).length")
+    found = unusable(page)
     page.look_as()
 
     assert (0, 0) == (beyond, hidden)
+    assert [] == found
 
 
 def test_pictures_are_drawn_and_audio_can_be_played(page: Browser, site: str) -> None:
