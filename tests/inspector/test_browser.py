@@ -159,18 +159,30 @@ def test_each_page_shows_its_content_to_everybody(page: Browser, site: str) -> N
     assert page.run("innerWidth") == 1200
 
 
-def test_a_waterfall_is_whole_on_a_phone(page: Browser, site: str) -> None:
-    """Its bars and its times are in the window: nobody scrolls to see them."""
+@pytest.mark.parametrize(
+    ("path", "asked", "cells"),
+    [
+        ("timeline", CALM_PLACE, "td"),
+        ("usage", {"app": "support"}, "td"),
+        ("sessions", OF_ADA, "td"),
+    ],
+)
+def test_figures_are_whole_on_a_phone(
+    page: Browser, site: str, path: str, asked: Mapping[str, str], cells: str
+) -> None:
+    """Bars, times and totals are in the window: nobody scrolls to see them."""
     page.look_as(width=360)
-    page.open(address(site, "timeline", CALM_PLACE))
+    page.open(address(site, path, asked))
+    shown = page.run(f"document.querySelectorAll('{cells}').length")
     beyond = page.run(
-        "[...document.querySelectorAll('.spans td')].filter("
+        f"[...document.querySelectorAll('{cells}')].filter("
         "each => each.getBoundingClientRect().right > document.documentElement.clientWidth).length"
     )
     hidden = page.run("[...document.querySelectorAll('svg.span')].filter(each => !each.clientWidth).length")
     found = unusable(page)
     page.look_as()
 
+    assert shown > 0
     assert (0, 0) == (beyond, hidden)
     assert [] == found
 
