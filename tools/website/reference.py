@@ -44,13 +44,15 @@ TOPICS: Final = {
 }
 """The pages of the root package's names: their titles, and the documents about them."""
 
-SERVICES: Final = {
-    "SessionService": ("session-service", "sessions"),
-    "ArtifactService": ("artifact-service", "artifacts"),
-    "MemoryService": ("memory-service", "memory"),
+LONG: Final = {
+    "AgentApp": "agent-app",
+    "ArtifactService": "artifact-service",
+    "Conversation": "conversation",
+    "MemoryService": "memory-service",
+    "PythonRuntime": "python-runtime",
+    "SessionService": "session-service",
 }
-"""The classes of the root package with a page of their own, as each is long: the name of that page, and the
-page that leads to it."""
+"""The classes that are so long that each has a page of its own: the names of these pages."""
 
 _PACKAGES: Final = {
     "errors": "errors",
@@ -81,21 +83,26 @@ _LIMITS: Final = ("SessionLimits", "ArtifactLimits", "MemoryLimits")
 
 def pages() -> dict[str, str]:
     """Return the generated pages, by their paths from docs/reference."""
-    made = {"limits.md": _limits(), "options.md": _options()}
+    made = {"limits.md": _limits(), "options.md": _options(), "api/index.md": _index()}
+    for page, title, about, package, names in _sections():
+        made[f"api/{page}.md"] = _page(title, about, package, names)
+        for name in names:
+            if name in LONG:
+                made[f"api/{LONG[name]}.md"] = _page(f"`{name}`", about, package, [name])
+    return made
+
+
+def _sections() -> Iterator[tuple[str, str, str, str, list[str]]]:
+    """Yield the pages of several names: page, title, the document about them, package, names."""
     topics: dict[str, list[str]] = {topic: [] for topic in TOPICS}
     root = importlib.import_module("gcp_adk_store")
     for name in sorted(root.__all__, key=str.lower):
         topics[_topic(getattr(root, name))].append(name)
     for topic, (title, about) in TOPICS.items():
-        made[f"api/{topic}.md"] = _page(title, about, "gcp_adk_store", topics[topic])
-    for name, (page, topic) in SERVICES.items():
-        _, about = TOPICS[topic]
-        made[f"api/{page}.md"] = _page(f"`{name}`", about, "gcp_adk_store", [name])
+        yield topic, title, about, "gcp_adk_store", topics[topic]
     for package, (page, title, about) in PACKAGES.items():
         names = sorted(importlib.import_module(package).__all__, key=str.lower)
-        made[f"api/{page}.md"] = _page(title, about, package, names)
-    made["api/index.md"] = _index(topics)
-    return made
+        yield page, title, about, package, names
 
 
 def _topic(public: Any) -> str:
@@ -113,26 +120,26 @@ def _page(title: str, about: str, package: str, names: list[str]) -> str:
         "",
     ]
     lines += ["| name | what it is |", "|---|---|"]
-    elsewhere = {name: f"{SERVICES[name][0]}.md" for name in names if len(names) > 1 and name in SERVICES}
+    elsewhere = {name: f"{LONG[name]}.md" for name in names if len(names) > 1 and name in LONG}
     for name in names:
         place = elsewhere.get(name, f"#{name.lower()}")
         lines.append(f"| [`{name}`]({place}) | {_summary(getattr(module, name))} |")
     for name in names:
         if name not in elsewhere:
             lines += ["", f"## {name}", "", f"::: {package}.{name}"]
-            for base in _services(getattr(module, name)):
+            for base in _long_bases(getattr(module, name)):
                 lines += ["    options:", "      inherited_members: false", ""]
-                lines.append(f"All else is as [`{base}`]({SERVICES[base][0]}.md) says.")
+                lines.append(f"All else is as [`{base}`]({LONG[base]}.md) says.")
     return "\n".join([*lines, ""])
 
 
-def _services(public: Any) -> list[str]:
-    """Return the service with a page of its own that a class makes for Google Cloud, if any."""
+def _long_bases(public: Any) -> list[str]:
+    """Return the base of a class that has a page of its own, if any."""
     bases = inspect.getmro(public)[1:] if inspect.isclass(public) else ()
-    return [base.__name__ for base in bases if base.__name__ in SERVICES]
+    return [base.__name__ for base in bases if base.__name__ in LONG]
 
 
-def _index(topics: dict[str, list[str]]) -> str:
+def _index() -> str:
     lines = [
         "# API",
         "",
@@ -141,15 +148,11 @@ def _index(topics: dict[str, list[str]]) -> str:
         "| page | package | names |",
         "|---|---|---|",
     ]
-    for topic, (title, _) in TOPICS.items():
-        for name, (page, above) in SERVICES.items():
-            if above == topic:
-                lines.append(f"| [`{name}`]({page}.md) | `gcp_adk_store` | `{name}` |")
-        names = [name for name in topics[topic] if name not in SERVICES]
-        lines.append(f"| [{title}]({topic}.md) | `gcp_adk_store` | {_names(names)} |")
-    for package, (page, title, _) in PACKAGES.items():
-        names = sorted(importlib.import_module(package).__all__, key=str.lower)
-        lines.append(f"| [{title}]({page}.md) | `{package}` | {_names(names)} |")
+    for page, title, _, package, names in _sections():
+        long = [name for name in names if name in LONG]
+        lines += [f"| [`{name}`]({LONG[name]}.md) | `{package}` | `{name}` |" for name in long]
+        others = _names([name for name in names if name not in LONG])
+        lines.append(f"| [{title}]({page}.md) | `{package}` | {others} |")
     return "\n".join([*lines, ""])
 
 
