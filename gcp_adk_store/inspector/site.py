@@ -245,6 +245,11 @@ def _carried(value: Any) -> Any:
     return whole_text(value).replace("\x00", "\ufffd") if type(value) is str else value
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number with what it counts: "1 event" and "10,000 events"."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
 TEMPLATES: Final = Environment(
     loader=PackageLoader("gcp_adk_store.inspector"),
     autoescape=True,
@@ -254,6 +259,7 @@ TEMPLATES: Final = Environment(
     lstrip_blocks=True,
 )
 """Of all sites of a process, so that each template is compiled once."""
+TEMPLATES.filters["counted"] = counted
 
 
 _SHUT: Final = "default-src 'none'; sandbox"

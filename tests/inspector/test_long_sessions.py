@@ -245,7 +245,8 @@ async def test_two_places_of_a_session_are_compared(client: httpx.AsyncClient, b
     }
     differing = {key for key in {*before, *after} if before.get(key) != after.get(key)}
 
-    assert f"{len(differing - unread)} keys differ" in page.text
+    count = len(differing - unread)
+    assert ("1 key differs" if count == 1 else f"{count} keys differ") in page.text
     for key in differing - unread:
         one, other = (json.dumps(each[key]) if key in each else "no value" for each in (before, after))
         assert f"{key} {one} {other}" in page.text

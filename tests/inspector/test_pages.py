@@ -280,7 +280,7 @@ async def test_a_search_shows_the_events_that_have_what_is_asked_for(app: FastAP
     for asked, found in searches:
         page = await seen(app, "search", {**CALM_PLACE, **asked})
 
-        assert f"{found} of 25 events have it." in page.text, asked
+        assert f"{found} of 25 events {'has' if found == 1 else 'have'} it." in page.text, asked
         assert found == len(page.all("article")), asked
 
 

@@ -54,7 +54,7 @@ async def test_the_first_page_counts_what_the_newest_sessions_used(
     assert "Of the 3 sessions that were updated last, with the newest events of each. Day" in all_of_them.text
     assert f"{second_day} 1970-01-02 1 1 1 10 in, 1 out 0 $0.000001" in all_of_them.text
     assert (
-        "The largest of these sessions: large , 4 events ; small , 2 events ; old , 1 events"
+        "The largest of these sessions: large , 4 events ; small , 2 events ; old , 1 event"
         in all_of_them.text
     )
     assert (
@@ -63,7 +63,7 @@ async def test_the_first_page_counts_what_the_newest_sessions_used(
     assert second_day in two.text
     assert "1970-01-02" not in two.text
     assert "1970-01-03 1 1 4 40 in, 4 out 0 $0.000004" in of_bob.text
-    assert "Of the 1 sessions of this page" in last.text
+    assert "Of the 1 session of this page" in last.text
     assert "1970-01-02 1 1 1 10 in, 1 out" in last.text
 
 
@@ -138,7 +138,7 @@ async def test_a_search_by_labels_alone_looks_at_no_event(
     monkeypatch.setattr(documents, "get", counted)
     page = await seen(app, "find", {"app": "support", "labels": "team=x"})
 
-    assert "1 sessions have these labels. one of ada 2 events team=x" in page.text
+    assert "1 session has these labels. one of ada 2 events team=x" in page.text
     assert "have it" not in page.text
     assert [] == read
 
@@ -213,5 +213,5 @@ async def test_a_damaged_session_is_not_counted(store: Store, app: FastAPI) -> N
     await change(store, bad, {"tail": ["{"]})
     page = await seen(app, "", {})
 
-    assert "1 sessions cannot be read." in page.text
+    assert "1 session cannot be read." in page.text
     assert "1970-01-02 1 1 1" in page.text

@@ -142,7 +142,7 @@ async def test_a_difference_is_none_of_the_order_of_keys(store: Store, app: Fast
     change = await seen(app, "change", {**CALM_PLACE, "key": "map", "event": session.events[0].id})
 
     assert "0 keys differ" in same.text
-    assert "1 keys differ" in other.text
+    assert "1 key differs" in other.text
     assert "The texts are equal." in change.text
 
 
@@ -173,7 +173,7 @@ async def test_the_newest_changes_are_those_of_the_last_events() -> None:
             await store.sessions.append_event(session, event)
         page = await seen(app, "matrix", {**CALM_PLACE, "order": "newest"})
 
-    assert f"{READS} changes of 1 keys in events 11 to {READS + 10} of {READS + 10}" in page.text
+    assert f"{READS} changes of 1 key in events 11 to {READS + 10} of {READS + 10}" in page.text
     assert not [each for each in page.all("a") if "cursor=" in each["href"]]
 
 
