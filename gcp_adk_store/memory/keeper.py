@@ -71,7 +71,7 @@ class _Step(NamedTuple):
 
 
 class MemoryKeeper:
-    """The memories of users, read with as few documents as this process does not know."""
+    """The memories of users; a read fetches only documents that this process does not know."""
 
     def __init__(
         self,

@@ -62,8 +62,8 @@ def append() -> Drawing:
         470,
         title="An append",
         says="The runner appends an event. Large content goes first, as a payload. One commit then stores "
-        "the event and its state delta if the session is as the handle knows it. If the answer is lost, the "
-        "store reads the session and sees whether the event is there.",
+        "the event and its state delta if the session is as it was read. If the answer is lost, the store "
+        "reads the session again: the event is there, or it is safe to send it again.",
     )
     runner, service, documents, bucket = 110, 312, 578, 770
     _lanes(

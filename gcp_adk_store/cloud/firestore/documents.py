@@ -273,7 +273,7 @@ class _Snapshot(Reads):
             if self._time is None:
                 found, self._time = await self._stream(connection, rpc, request, result=result)
                 return found
-        # Without a look at the error, whose status is that of a missing index too.
+        # Check first: the error of an old snapshot has the status of a missing index.
         if self.clock.now() - values.to_seconds(self._time) > _SNAPSHOT_S:
             raise StoreError(
                 f"{connection.where}: the snapshot is more than {_SNAPSHOT_S} s old, and Firestore no longer "
