@@ -8,6 +8,7 @@ from google.adk.events import Event
 
 from gcp_adk_store.inspector.conversation import MAX_PARTS, moment
 from gcp_adk_store.inspector.reading import Placed
+from gcp_adk_store.inspector.requests import MODEL_REQUEST
 from gcp_adk_store.sessions.listing.usage import TokenUsage, UsageCounter, tokens_of
 
 WIDTH: Final = 600
@@ -37,6 +38,8 @@ class Span:
     tokens: TokenUsage | None
     failed: str
     """The error's code; empty for none."""
+    request: int | None
+    """The version of :data:`MODEL_REQUEST` that a model answered; ``None`` if it was not kept."""
     segment: int | None
     """The number of the segment that the event begins; ``None`` within one."""
 
@@ -98,6 +101,7 @@ def _drawn(invocation_id: str, turn: Sequence[Placed]) -> Waterfall:
                 length=round(max(1.0, (each.end - each.begin) * unit), 1),
                 tokens=each.tokens,
                 failed=str(each.placed.event.error_code or ""),
+                request=each.placed.event.actions.artifact_delta.get(MODEL_REQUEST),
                 segment=each.placed.segment,
             )
             for each in _took(turn)

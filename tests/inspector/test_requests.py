@@ -134,10 +134,13 @@ async def test_an_event_leads_to_its_request(store: Store, app: FastAPI, masked:
     conversation = await seen(app, "session", CALM_PLACE)
     links = [each["href"] for each in conversation.all("a") if NAME in each["href"]]
     new = [link for link in links if "against=0" in link]
+    timeline = await seen(app, "timeline", CALM_PLACE)
+    spans = [each["href"] for each in timeline.all("a") if NAME in each["href"]]
     shown = await seen(app, "artifact", {**CALM_PLACE, "name": NAME, "version": 1, "against": 0})
     covered = await seen(masked, "artifact", {**CALM_PLACE, "name": NAME, "version": 1})
 
     assert (3, 1) == (len(links), len(new))
+    assert ["0", "1"] == [link.rpartition("version=")[2] for link in spans]
     assert conversation.text.count("The request to the model") == 2
     assert "find_parcel" in shown.text
     assert "find_parcel" not in covered.text
