@@ -14,23 +14,20 @@ from google.genai import types
 from google.oauth2.credentials import Credentials
 
 from gcp_adk_store import CredentialsError, Store, StoreCredentials, StoreError, UnavailableError
-from gcp_adk_store.cloud.auth import tokens
-from gcp_adk_store.cloud.auth.tokens import SharedToken
 from tests.credentials.conftest import EMAIL, TARGET, Written
 from tests.credentials.token_endpoints import TokenEndpoints
+from tests.support.small_pieces import set_numbers
 
 STALE_S = 100  # a token is refreshed in its last 225 seconds
 
 
 @pytest.fixture
-def token(key_file: Written) -> SharedToken:
+def token(key_file: Written) -> Any:
     """The token of a service account."""
     return StoreCredentials(file=key_file()).find().token
 
 
-async def test_tasks_threads_and_loops_share_one_refresh(
-    token: SharedToken, endpoints: TokenEndpoints
-) -> None:
+async def test_tasks_threads_and_loops_share_one_refresh(token: Any, endpoints: TokenEndpoints) -> None:
     """All wait for the request that the first of them sent."""
     endpoints.may_answer.clear()
     begun = threading.Barrier(5)
@@ -58,7 +55,7 @@ async def test_tasks_threads_and_loops_share_one_refresh(
     assert token.credentials.valid
 
 
-async def test_who_gives_up_gives_up_alone(token: SharedToken, endpoints: TokenEndpoints) -> None:
+async def test_who_gives_up_gives_up_alone(token: Any, endpoints: TokenEndpoints) -> None:
     """The others get the token for which it began to ask."""
     endpoints.may_answer.clear()
     first = asyncio.create_task(token.ready())
@@ -75,14 +72,14 @@ async def test_who_gives_up_gives_up_alone(token: SharedToken, endpoints: TokenE
 
 
 async def test_an_endpoint_that_never_ends_its_answer_is_given_up(
-    token: SharedToken, endpoints: TokenEndpoints, monkeypatch: pytest.MonkeyPatch
+    token: Any, endpoints: TokenEndpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a while another request is sent; and nothing keeps the process from ending meanwhile."""
     endpoints.may_answer.clear()
     first = asyncio.create_task(token.ready())
     await asyncio.to_thread(endpoints.arrived.wait)
     asking = [thread for thread in threading.enumerate() if thread.name.startswith("adk-store-token")]
-    monkeypatch.setattr(tokens, "_LONGEST_REFRESH_S", 0.0)
+    set_numbers(monkeypatch, refresh_wait_s=0.0)
     endpoints.arrived.clear()
     second = asyncio.create_task(token.ready())
     arrived = await asyncio.to_thread(endpoints.arrived.wait, 10)
@@ -95,7 +92,7 @@ async def test_an_endpoint_that_never_ends_its_answer_is_given_up(
     assert token._running is None
 
 
-async def test_a_token_that_has_ended_is_replaced(token: SharedToken, endpoints: TokenEndpoints) -> None:
+async def test_a_token_that_has_ended_is_replaced(token: Any, endpoints: TokenEndpoints) -> None:
     """Before the next request, and then no more."""
     endpoints.lives_s = 0
     await token.ready()
@@ -109,7 +106,7 @@ async def test_a_token_that_has_ended_is_replaced(token: SharedToken, endpoints:
 
 
 async def test_a_token_in_its_last_minutes_serves_while_another_is_fetched(
-    token: SharedToken, endpoints: TokenEndpoints
+    token: Any, endpoints: TokenEndpoints
 ) -> None:
     """Nobody waits for a token endpoint that takes its time."""
     endpoints.lives_s = STALE_S
@@ -131,7 +128,7 @@ async def test_a_token_in_its_last_minutes_serves_while_another_is_fetched(
 
 
 async def test_a_token_endpoint_that_is_away_is_not_noticed_while_the_token_serves(
-    token: SharedToken, endpoints: TokenEndpoints, caplog: pytest.LogCaptureFixture
+    token: Any, endpoints: TokenEndpoints, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is reported in the log, and asked again only after a while."""
     endpoints.lives_s = STALE_S
@@ -311,7 +308,7 @@ async def test_an_answer_that_is_no_token_is_one_to_try_again(
 
 
 async def test_a_page_of_a_proxy_does_not_end_a_token_that_serves(
-    token: SharedToken, endpoints: TokenEndpoints
+    token: Any, endpoints: TokenEndpoints
 ) -> None:
     """Who wants the next one asks again after a while, not with each request."""
     endpoints.lives_s = STALE_S

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from gcp_adk_store import ErasureReceipt, OutcomeUnknownError, Store
-from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.local import database
 from gcp_adk_store.moving import records_of
 from tests.erasure.conftest import APP, FILLED, LIMITS, OWNER, PLACES, USER, canary, erase, said
+from tests.support.small_pieces import set_numbers
 from tests.support.traces import in_folder, traces
 
 WHO: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": "s"}
@@ -77,7 +77,7 @@ async def test_an_erasure_that_waits_too_long_says_what_is_left_and_the_end_of_t
     store, other = stores
     async with other.sessions.storage.documents.snapshot():
         with monkeypatch.context() as patch:
-            patch.setattr(database, "_LONGEST_WAIT_S", 0.0)
+            set_numbers(patch, wait_for_readers_s=0.0)
             with pytest.raises(OutcomeUnknownError, match="everything of the user is removed") as caught:
                 await erase(store, task_owner=OWNER)
         assert "as an export does" in str(caught.value)
@@ -99,7 +99,7 @@ async def test_a_redaction_beside_a_reader_says_what_is_left(
         event = await store.sessions.append_event(session, said(SECRET))
         async with store.sessions.storage.documents.snapshot():
             with monkeypatch.context() as patch:
-                patch.setattr(database, "_LONGEST_WAIT_S", 0.0)
+                set_numbers(patch, wait_for_readers_s=0.0)
                 with pytest.raises(OutcomeUnknownError, match="the event is redacted, but") as caught:
                     await store.redact_event(**WHO, event_id=event.id, reason="ticket")
             assert "nothing was written" not in str(caught.value)
@@ -120,7 +120,7 @@ async def test_a_fork_has_no_marker_without_the_event_that_reports_it(
         documents = other.sessions.storage.documents
         get = documents.get
 
-        async def redacting(paths: Sequence[str], **given: Any) -> list[Document | None]:
+        async def redacting(paths: Sequence[str], **given: Any) -> list[Any]:
             if "segments" in paths[0]:
                 monkeypatch.undo()
                 await store.redact_event(**WHO, event_id=events[0].id, reason="ticket")
@@ -145,7 +145,7 @@ async def test_an_export_that_began_before_has_the_whole_session(
         exported = []
         async for record in records_of(store.sessions, APP, USER, "s"):
             with monkeypatch.context() as patch:
-                patch.setattr(database, "_LONGEST_WAIT_S", 0.0)
+                set_numbers(patch, wait_for_readers_s=0.0)
                 with pytest.raises(OutcomeUnknownError):
                     await erase(store)
             exported = [event async for event in record.events]

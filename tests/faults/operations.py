@@ -27,13 +27,13 @@ from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.kernel.calls import operation
 from gcp_adk_store.kernel.ports import Embedder
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
-from gcp_adk_store.moving.importing import SessionHeader, SessionImports
 from gcp_adk_store.sessions.append.turn import TurnLease
 from gcp_adk_store.tasks import PushNotificationConfigStore, TaskStore
 from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.turns import Turns
 from tests.faults.world import DAY_S, NOW, World
 from tests.support.small_pieces import TASK_PIECE_BYTES
+from tests.support.stored import put_session
 from tests.support.turns import within
 from tests.tasks.conftest import of
 from tools.benchmarks.memory_embedder import PartsEmbedder
@@ -476,7 +476,7 @@ class Importing:
     """Imports, whose replacement of a session is a call."""
 
     def __init__(self, service: SessionService) -> None:
-        self._imports = SessionImports(service.storage, service.limits)
+        self._sessions = service
         self._bounds = service._bounds
 
     @operation
@@ -487,14 +487,14 @@ class Importing:
             for one in events:
                 yield one
 
-        header = SessionHeader(
-            key=SessionKey(app=app_name, user=user_id, session=session_id),
-            state={"new": "n" * 200},
-            create_time=NOW,
-            last_update_time=NOW,
-            title="new",
-        )
-        return await self._imports.write(header, each(), replaces=True)
+        who = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
+        header: dict[str, Any] = {
+            "state": {"new": "n" * 200},
+            "create_time": NOW,
+            "last_update_time": NOW,
+            "title": "new",
+        }
+        return await put_session(self._sessions, who, each(), replaces=True, **header)
 
 
 class Replace(Operation):

@@ -10,8 +10,8 @@ from google.adk.platform import uuid as platform_uuid
 from google.genai import types
 
 from gcp_adk_store import MemoryService, Store
-from gcp_adk_store.memory import vectors
 from tests.golden.raw import Documents, read_golden
+from tests.support.small_pieces import set_numbers
 from tests.support.stored import collection, put
 from tools.benchmarks.memory_embedder import PartsEmbedder
 
@@ -118,7 +118,7 @@ async def test_vectors_are_written_as_the_golden_ones(
 ) -> None:
     """In the same documents and fields."""
     assert fixed is None
-    monkeypatch.setattr(vectors, "FRESH_BYTES", 256)
+    set_numbers(monkeypatch, fresh_vector_bytes=256)
     await remember_with_vectors(adk_store_local)
     golden, written = read_golden("memory_vectors"), await stored(adk_store_local)
 

@@ -11,10 +11,9 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import Point, Store
-from gcp_adk_store.inspector import create_app, pages, session_pages, site
-from gcp_adk_store.inspector.conversation import HITS
-from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, NAMES_PER_PAGE, Reader
+from gcp_adk_store.inspector import create_app
 from tests.inspector.story import CALM, CALM_PLACE, PDF, PNG, Read, client_of, seen
+from tests.support.small_pieces import set_numbers
 from tests.support.stored import change, put, session_path
 
 
@@ -31,17 +30,26 @@ async def test_apps_and_users_lead_to_sessions(store: Store, app: FastAPI) -> No
     assert {"", "a/b", "ada", "ünï", "%"} == {each["user"][0] for each in named if "user" in each}
 
 
-async def test_names_are_listed_in_pages(store: Store) -> None:
+async def listed(app: FastAPI, address: str, to: str, kind: str) -> list[list[str]]:
+    """Return the names of a *kind* that each page of a list has links *to*; it leads to the next page."""
+    found = list[list[str]]()
+    async with client_of(app) as client:
+        while address:
+            links = [each["href"] for each in Read((await client.get(address)).text).all("a")]
+            queries = [parse_qs(urlsplit(link).query) for link in links if link.startswith(to)]
+            found.append([query[kind][0] for query in queries if kind in query])
+            address = next((link for link in links if "after=" in link), "")
+    return found
+
+
+async def test_names_are_listed_in_pages(store: Store, app: FastAPI) -> None:
     """Each once, however many sessions a user has; the last page says that it is the last."""
-    wanted = [f"user {number:03}" for number in range(NAMES_PER_PAGE + 2)]
+    wanted = [f"user {number:03}" for number in range(50)]
     for number, user in enumerate(wanted):
         for _ in range(2 if number % 10 == 0 else 1):
             await store.sessions.create_session(app_name="app", user_id=user)
-    first = await Reader(store).users("app")
-    second = await Reader(store).users("app", after=first.after)
 
-    assert wanted == [*first.names, *second.names]
-    assert (NAMES_PER_PAGE, None) == (len(first.names), second.after)
+    assert [wanted[:48], wanted[48:]] == await listed(app, "/users?app=app", "/sessions?", "user")
 
 
 async def test_apps_behind_documents_of_another_program_are_listed(store: Store, app: FastAPI) -> None:
@@ -56,17 +64,8 @@ async def test_apps_behind_documents_of_another_program_are_listed(store: Store,
     ]
     for path in others:
         await put(store, path, {"a": 1})
-    address, names = "/", list[str]()
-    async with client_of(app) as client:
-        while address:
-            page = Read((await client.get(address)).text)
-            links = [each["href"] for each in page.all("a")]
-            names += [
-                parse_qs(urlsplit(link).query)["app"][0] for link in links if link.startswith("/users?")
-            ]
-            address = next((link for link in links if "after=" in link), "")
 
-    assert ["aaa", "zzz"] == names
+    assert ["aaa", "zzz"] == [name for names in await listed(app, "/", "/users?", "app") for name in names]
 
 
 async def test_the_size_of_a_large_file_is_the_same_on_each_page(
@@ -114,7 +113,7 @@ async def test_a_list_of_sessions_with_long_ids_goes_on(
     store: Store, app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The link to the next page has a place with ids of 1,400 characters."""
-    monkeypatch.setattr(pages, "_SESSIONS_PER_PAGE", 1)
+    set_numbers(monkeypatch, inspector_sessions=1)
     for name in "ab":
         await store.sessions.create_session(app_name="app", user_id="u" * 1400, session_id=name * 1400)
     page = await seen(app, "sessions", {"app": "app"})
@@ -166,10 +165,10 @@ async def test_a_conversation_shows_each_kind_of_part(calm: Session, app: FastAP
 async def test_a_long_conversation_goes_on_where_it_ended(store: Store, app: FastAPI) -> None:
     """Each event is on one page, in both orders; the last page has the place where a follower goes."""
     session = await store.sessions.create_session(**CALM)
-    for number in range(2 * EVENTS_PER_PAGE + 5):
+    for number in range(105):
         content = types.Content(parts=[types.Part(text=f"word-{number}.")])
         await store.sessions.append_event(session, Event(author="user", content=content))
-    wanted = [f"word-{number}." for number in range(2 * EVENTS_PER_PAGE + 5)]
+    wanted = [f"word-{number}." for number in range(105)]
     for order in ("oldest", "newest"):
         said: list[str] = []
         page = await seen(app, "session", {**CALM_PLACE, "order": order})
@@ -196,11 +195,11 @@ async def test_a_follower_is_shown_the_next_events(
     content = types.Content(parts=[types.Part(text="the news")])
     await store.sessions.append_event(calm, Event(author="user", content=content))
     news = await asking
-    monkeypatch.setattr(session_pages, "NEWS_S", 0.01)
+    set_numbers(monkeypatch, inspector_news_s=0.01)
     (again,) = news.all("p", lambda each: each.get("id") == "end")
     later = {key: value[0] for key, value in parse_qs(urlsplit(again["hx-get"]).query).items()}
     silent = await seen(app, "news", later)
-    monkeypatch.setattr(site, "MAX_WAITING", 0)
+    set_numbers(monkeypatch, inspector_waiting=0)
     async with client_of(app) as client:
         refused = await client.get("/news", params=later)
 
@@ -245,7 +244,7 @@ async def test_a_timeline_of_many_turns_has_pages(
     store: Store, app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each event is on one, and so is each seal, also one between two pages."""
-    monkeypatch.setattr(session_pages, "TIMELINE_EVENTS", 20)
+    set_numbers(monkeypatch, inspector_timeline_events=20)
     session = await store.sessions.create_session(**CALM)
     for number in range(43):
         event = Event(author="user", invocation_id=f"turn-{number}.", content=types.UserContent("x" * 100))
@@ -299,7 +298,7 @@ async def test_a_search_of_a_long_session_goes_on(
     store: Store, app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After 50 events that it shows, and after as many as it looks at; each is on one page."""
-    monkeypatch.setattr(session_pages, "SEARCHED", searched := 100)
+    set_numbers(monkeypatch, inspector_searched_events=(searched := 100))
     session = await store.sessions.create_session(**CALM)
     for number in range(searched + 60):
         author = "rare" if number in (searched - 1, searched, searched + 40) else "agent"
@@ -316,7 +315,7 @@ async def test_a_search_of_a_long_session_goes_on(
 
     assert [1, 2] == found[:2]
     assert searched + 57 == sum(found[2:])
-    assert HITS == max(found)
+    assert 50 == max(found)
 
 
 async def test_a_fork_stands_beside_its_source(calm: Session, store: Store, app: FastAPI) -> None:
@@ -426,8 +425,7 @@ async def test_artifacts_are_listed_with_their_newest_versions(
 ) -> None:
     """With a picture where content is shown and it is small; the rest is on the next page."""
     page, covered = await seen(app, "artifacts"), await seen(masked, "artifacts")
-    monkeypatch.setattr(pages, "ARTIFACTS_PER_PAGE", 3)
-    monkeypatch.setattr(pages, "THUMBNAIL_BYTES", 10)
+    set_numbers(monkeypatch, inspector_artifacts=3, inspector_thumbnail_bytes=10)
     first = await seen(app, "artifacts")
     (following,) = [each["href"] for each in first.all("a") if "first=3" in each["href"]]
     async with client_of(app) as client:

@@ -10,9 +10,9 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store import Store
-from gcp_adk_store.inspector import recent_pages
 from tests.inspector.story import Read, client_of, seen
 from tests.support.peak_memory import Peak
+from tests.support.small_pieces import set_numbers
 from tests.support.stored import change, session_path
 
 
@@ -41,8 +41,7 @@ async def test_the_first_page_counts_what_the_newest_sessions_used(
     await remarked(store, "bob", "large", "one", "two", "three", "four", day=2)
     await remarked(store, "bob", "old", "one")
     all_of_them = await seen(app, "", {})
-    monkeypatch.setattr(recent_pages, "HOME_SESSIONS", 2)
-    monkeypatch.setattr(recent_pages, "SESSIONS", 2)
+    set_numbers(monkeypatch, inspector_home_sessions=2, inspector_recent_sessions=2)
     two = await seen(app, "", {})
     of_bob = await seen(app, "usage", {"app": "support", "user": "bob"})
     first = await seen(app, "usage", {"app": "support"})
@@ -73,7 +72,7 @@ async def test_events_that_are_not_counted_are_reported(
 ) -> None:
     """Those of segments that the page did not read; with them, all events count."""
     whole = await seen(app, "usage", {"app": "support"})
-    monkeypatch.setattr(recent_pages, "SEGMENTS", 1)
+    set_numbers(monkeypatch, inspector_segments=1)
     page = await seen(app, "usage", {"app": "support"})
     search = await seen(app, "find", {"app": "support", "tool": "find_parcel"})
     (link,) = [each["href"] for each in search.all("a") if each["href"].startswith("/search?")][-1:]
@@ -180,7 +179,7 @@ async def test_a_search_of_many_sessions_goes_on(
     """Each session is on one page; a page says that there are more."""
     for number in range(5):
         await remarked(store, "ada", f"s{number}", "a parcel", day=number)
-    monkeypatch.setattr(recent_pages, "SESSIONS", 2)
+    set_numbers(monkeypatch, inspector_recent_sessions=2)
     asked, found, said = "/find?app=support&q=parcel", list[str](), list[bool]()
     async with client_of(app) as client:
         while asked:

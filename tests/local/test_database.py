@@ -24,6 +24,7 @@ from gcp_adk_store.local.opening import APPLICATION_ID, FORMAT
 from tests.local.database_process import add, count, fork_amid_writes, step
 from tests.support.lengths import at_length
 from tests.support.ready_processes import elsewhere
+from tests.support.small_pieces import set_numbers
 
 LONGEST_S = 60
 FORKS = at_length(8, 40)
@@ -185,7 +186,7 @@ async def test_a_snapshot_whose_begin_is_cancelled_leaves_no_reader(
         with pytest.raises(asyncio.CancelledError):
             await reading
 
-    monkeypatch.setattr("gcp_adk_store.local.database._LONGEST_WAIT_S", 0.0)
+    set_numbers(monkeypatch, wait_for_readers_s=0.0)
     await database.compact()
 
 

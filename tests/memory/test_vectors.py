@@ -24,13 +24,12 @@ from gcp_adk_store import (
     ReindexedMemories,
     Store,
 )
-from gcp_adk_store.kernel.ports import Embedder, EmbeddingKind
-from gcp_adk_store.memory import embedding
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import row_key
 from tests.memory.conftest import USER, said
 from tests.support.clock import PassingTime, in_days
 from tests.support.lengths import at_length
+from tests.support.small_pieces import set_numbers
 from tests.support.stored import change, collection, remove
 
 KEY = UserKey(app="app", user="user")
@@ -47,9 +46,9 @@ class Meanings:
         self.dimensions = dimensions
         self.failure: Exception | None = None
         self.answer: Any = None
-        self.asked: list[tuple[EmbeddingKind, list[str]]] = []
+        self.asked: list[tuple[str, list[str]]] = []
 
-    async def embed(self, texts: Sequence[str], kind: EmbeddingKind) -> Sequence[Sequence[float]]:
+    async def embed(self, texts: Sequence[str], kind: str) -> Sequence[Sequence[float]]:
         """Return the sums of the vectors of the words' meanings."""
         self.asked.append((kind, [*texts]))
         if self.failure is not None:
@@ -94,10 +93,10 @@ def memory(store: Store, embedder: Meanings) -> MemoryService:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Embedders are asked again at once after a failure."""
-    monkeypatch.setattr(embedding, "_PAUSE_S", 0.0)
+    set_numbers(monkeypatch, embedder_pause_s=0.0)
 
 
-def service(store: Store, embedder: Embedder | None = None) -> MemoryService:
+def service(store: Store, embedder: Any = None) -> MemoryService:
     """Return a memory service that knows nothing yet, as in another process."""
     return MemoryService(store.sessions.storage, embedder=embedder)
 
@@ -215,7 +214,7 @@ async def test_an_embedder_that_hangs_has_failed(store: Store, passing: PassingT
     """After MemoryLimits.embed_timeout_s."""
     limits = MemoryLimits()
 
-    async def hang(_texts: Sequence[str], _kind: EmbeddingKind) -> list[list[float]]:
+    async def hang(_texts: Sequence[str], _kind: str) -> list[list[float]]:
         passing.after(limits.embed_timeout_s)
         await asyncio.Event().wait()
         return []
@@ -402,7 +401,7 @@ async def test_many_large_vectors_are_erased_in_several_commits(store: Store) ->
     """Each writes a part of them again, and the texts go with the last one."""
     count, row = at_length(640, 1600), [1.0] * LARGE
 
-    async def embed(texts: Sequence[str], _kind: EmbeddingKind) -> list[list[float]]:
+    async def embed(texts: Sequence[str], _kind: str) -> list[list[float]]:
         return [[float(len(text)), *row[1:]] for text in texts]
 
     memory = service(store, FunctionEmbedder(embed, name="large", dimensions=LARGE))

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from pyarrow.parquet import read_table
 
 from gcp_adk_store import InvalidInputError, SessionLimits, Store, UnavailableError
 from gcp_adk_store.moving import copy, export_jsonl, export_parquet, import_jsonl, records_of
-from gcp_adk_store.moving.records import OwnStore
 from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP, fill, hardest, many, queried
+from tests.support.local_commits import before_commits
 
 MANY = 30
 """Events of a session, in several segments."""
@@ -236,10 +237,11 @@ async def test_an_import_that_ended_early_sets_shared_state_when_it_is_called_ag
         lines = await exported(store)
         with monkeypatch.context() as broken:
 
-            async def refuse(*_given: Any) -> None:
-                raise UnavailableError("the service does not answer")
+            async def refuse(writes: Sequence[Any]) -> None:
+                if any("adk_sessions" not in write.path for write in writes):
+                    raise UnavailableError("the service does not answer")
 
-            broken.setattr(OwnStore, "put_shared", refuse)
+            before_commits(broken, refuse)
             with pytest.raises(UnavailableError):
                 await import_jsonl(io.BytesIO(lines), other.sessions)
         await import_jsonl(io.BytesIO(lines), other.sessions)

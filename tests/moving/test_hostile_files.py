@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from pyarrow.parquet import read_table
 
 from gcp_adk_store import InvalidInputError, Store, StoredDataError
-from gcp_adk_store.moving import copy, export_jsonl, export_parquet, import_jsonl, records_of, session_files
+from gcp_adk_store.moving import copy, export_jsonl, export_parquet, import_jsonl, records_of
 from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP, fill, many
 from tests.support.lengths import at_length
+from tests.support.small_pieces import set_numbers
 from tests.support.stored import change, session_path
 
 HEADER: dict[str, Any] = {
@@ -164,7 +165,7 @@ async def test_a_line_that_nests_too_deep_is_refused(where: str, levels: int) ->
 
 async def test_a_line_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """No more of it is read."""
-    monkeypatch.setattr(session_files, "MAX_LINE_BYTES", 1000)
+    set_numbers(monkeypatch, import_line_bytes=1000)
     data = lines_of({**HEADER, "state": {"k": "x" * 2000}})
     file = io.BytesIO(data)
     async with Store.local(":memory:") as store:

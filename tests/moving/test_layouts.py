@@ -10,13 +10,13 @@ from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService
 
 from gcp_adk_store import InvalidInputError, Store
-from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.moving import adk_firestore as firestore
 from gcp_adk_store.moving import copy
 from gcp_adk_store.moving.adk_firestore import AdkFirestore
 from gcp_adk_store.moving.adk_java import AdkJava
 from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP
+from tests.support.small_pieces import set_numbers
+from tests.support.stored import replace
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -35,7 +35,7 @@ def adk_firestore(raw: Any) -> AdkFirestore:
 
 async def put(raw: Any, path: str, **fields: Any) -> None:
     """Write a document."""
-    await raw.commit([Write(path=path, fields=fields)])
+    await replace(raw, {path: fields})
 
 
 async def put_event(raw: Any, session: str, one: Event) -> None:
@@ -95,7 +95,7 @@ async def test_events_come_by_pages_in_the_order_of_their_times(
     raw: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of one time are in the order of their names, as a note says."""
-    monkeypatch.setattr(firestore, "EVENTS_PER_PAGE", 10)
+    set_numbers(monkeypatch, adk_events_per_page=10)
     path = await put_session(raw, "s", "{}")
     events = [event(f"{number}", at=1_700_000_000.0 + number // 3) for number in range(25)]
     for number, one in enumerate(events):

@@ -10,7 +10,6 @@ import pytest
 from google.cloud.firestore_v1.types import firestore
 
 from gcp_adk_store import AccessDeniedError, UnavailableError
-from gcp_adk_store.cloud.firestore.documents import Documents
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from tests.support.clock import PassingTime
 from tests.support.stores import firestore_documents
@@ -86,10 +85,10 @@ class Streams:
 
 
 @pytest.fixture
-def documents(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Documents]:
+def documents(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
     """Make the documents of the server at an address."""
 
-    def made(address: str) -> Documents:
+    def made(address: str) -> Any:
         monkeypatch.setenv(FIRESTORE_VARIABLE, address)
         return firestore_documents("demo")
 
@@ -127,7 +126,7 @@ def documents(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Documents]:
     ],
 )
 async def test_snapshots_are_yielded_as_they_are(
-    documents: Callable[[str], Documents], streams: list[list[Any]], seen: list[int | None]
+    documents: Callable[[str], Any], streams: list[list[Any]], seen: list[int | None]
 ) -> None:
     """Each once; a stream that is lost, or that lost something, is opened again."""
     server = Streams(*streams)
@@ -151,7 +150,7 @@ async def test_snapshots_are_yielded_as_they_are(
     ("code", "error"), [(7, AccessDeniedError), (16, AccessDeniedError), (14, UnavailableError)]
 )
 async def test_a_target_that_is_refused_is_a_typed_error(
-    documents: Callable[[str], Documents], code: int, error: type[Exception]
+    documents: Callable[[str], Any], code: int, error: type[Exception]
 ) -> None:
     """What does not pass ends the watch; what may pass is tried until the deadline."""
     server = Streams(*[[target("REMOVE", code)]] * 200)
@@ -164,9 +163,7 @@ async def test_a_target_that_is_refused_is_a_typed_error(
     assert (server.opened > 1) == (error is UnavailableError)
 
 
-async def test_a_silent_server_is_reported(
-    documents: Callable[[str], Documents], passing: PassingTime
-) -> None:
+async def test_a_silent_server_is_reported(documents: Callable[[str], Any], passing: PassingTime) -> None:
     """As unavailable, after the deadline."""
     server = Streams([], then=lambda: passing.after(60))
     async with server.served() as address:

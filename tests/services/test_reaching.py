@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.firestore import AsyncClient
@@ -18,20 +17,18 @@ from gcp_adk_store import (
     EmulatorMissingError,
     GcsArtifactService,
     OutcomeUnknownError,
-    SessionLimits,
     Store,
     UnavailableError,
 )
-from gcp_adk_store.cloud.firestore.channels import Connection, connect
-from gcp_adk_store.cloud.firestore.documents import Documents
-from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.kernel.operation import part_of
 from tests.services.conftest import WHO, event
 from tests.support.clock import PassingTime
 from tests.support.http2 import silent_http2
 from tests.support.logs import of_ours
+from tests.support.stored import replace
+from tests.support.stores import documents_at, sessions_over
 
 FILE = {**WHO, "filename": "f"}
+WANTED = {"c/d": {"a": 1}}
 IN_FIRESTORE: dict[str, Callable[[Store, Any], Any]] = {
     "get_session": lambda store, _: store.sessions.get_session(**WHO),
     "list_sessions": lambda store, _: store.sessions.list_sessions(app_name="app"),
@@ -95,42 +92,13 @@ async def test_an_emulator_that_is_not_there_is_reported_at_the_first_attempt(
     assert [] == of_ours(caplog)
 
 
-class Plain:
-    """Connects to one server of the cloud's kind: without the emulators' variables."""
-
-    def __init__(self, address: str, *, emulator: str | None = None) -> None:
-        self.channel = grpc.aio.insecure_channel(address)
-        self._emulator = emulator
-
-    async def connection(self) -> Connection:
-        """Return the connection."""
-        return connect(
-            self.channel, project="p", database="(default)", extra_metadata=[], emulator=self._emulator
-        )
-
-    async def close(self) -> None:
-        """Close it."""
-        await self.channel.close()
-
-
-def documents(address: str, *, emulator: str | None = None) -> Documents:
-    """Return documents of a server."""
-    return Documents(Plain(address, emulator=emulator), SessionLimits())  # type: ignore[arg-type]  # as it connects
-
-
-WRITE = Write(path="c/d", fields={"a": 1})
-
-
 @pytest.mark.usefixtures("passing")
 async def test_a_server_that_refuses_connections_is_asked_again_and_nothing_was_written(
     deserted: str,
 ) -> None:
     """In the cloud a refused connection may pass; the outcome of a write stays known."""
-    opened = documents(deserted)
-    for call in (
-        opened.get(["c/d"]),
-        opened.commit([WRITE]),
-    ):
+    opened = documents_at(deserted)
+    for call in (opened.get(["c/d"]), replace(opened, WANTED)):
         with pytest.raises(UnavailableError, match="nothing was sent") as caught:
             await call
         assert not isinstance(caught.value, EmulatorMissingError)
@@ -141,9 +109,9 @@ async def test_a_server_that_refuses_connections_is_asked_again_and_nothing_was_
 async def test_a_write_that_found_no_connection_in_time_was_not_sent(passing: PassingTime) -> None:
     """A server that takes connections and never completes one gets no request."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        opened = documents(f"127.0.0.1:{silent.getsockname()[1]}")
+        opened = documents_at(f"127.0.0.1:{silent.getsockname()[1]}")
         silent.settimeout(0)
-        commit = asyncio.create_task(opened.commit([WRITE]))
+        commit = asyncio.create_task(replace(opened, WANTED))
         taken, _ = await asyncio.get_running_loop().sock_accept(silent)
         passing.after(60)
         with taken, pytest.raises(UnavailableError, match="nothing was sent"):
@@ -154,9 +122,9 @@ async def test_a_write_that_found_no_connection_in_time_was_not_sent(passing: Pa
 async def test_a_write_that_was_sent_before_its_server_went_has_an_unknown_outcome() -> None:
     """Though the next attempt found that nothing listens; that one comes at once, and is the last."""
     async with silent_http2(lambda server: server.close()) as address:
-        opened = documents(address, emulator=address)
+        opened = documents_at(address, emulator=address)
         with pytest.raises(OutcomeUnknownError) as caught:
-            await opened.commit([WRITE])
+            await replace(opened, WANTED)
         await opened.close()
 
     assert 2 == caught.value.attempts
@@ -182,11 +150,10 @@ async def test_a_bucket_that_refuses_connections_is_asked_again_and_nothing_was_
 async def test_a_wait_for_a_connection_ends_with_its_caller() -> None:
     """A cancelled caller leaves nothing behind that a closed channel would wait for."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        opened = documents(f"127.0.0.1:{silent.getsockname()[1]}")
-        with part_of(60):
-            call = asyncio.create_task(opened.get(["c/d"]))
-            await asyncio.sleep(0)
-            call.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await call
+        opened = documents_at(f"127.0.0.1:{silent.getsockname()[1]}")
+        call = asyncio.create_task(sessions_over(opened, None).get_session(**WHO))
+        await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
         await opened.close()

@@ -27,12 +27,10 @@ from gcp_adk_store import (
     SessionService,
     Store,
 )
-from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.moving.importing import SessionHeader, SessionImports
 from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter, MeteredSession
-from tests.services.conftest import APP, SESSION, USER, WHO, event
+from tests.services.conftest import APP, USER, WHO, event
 from tests.support.clock import Clock, in_days
-from tests.support.stored import collection
+from tests.support.stored import collection, put_session
 
 pytestmark = pytest.mark.emulators
 
@@ -361,9 +359,7 @@ async def a_thousand_events(store: Store) -> int:
         for number in range(1000):
             yield event(f"{number} {'x' * 285}", delta={"mine": number})
 
-    key = SessionKey(app=APP, user=USER, session=SESSION)
-    header = SessionHeader(key=key, state={"mine": 999}, initial={"mine": "initial"}, last_update_time=0.0)
-    await SessionImports(store.sessions.storage, SessionLimits()).write(header, events())
+    await put_session(store.sessions, WHO, events(), state={"mine": 999}, initial={"mine": "initial"})
     return len(await collection(store, "adk_segments"))
 
 

@@ -8,12 +8,10 @@ from typing import Any
 import grpc
 import pytest
 
-from gcp_adk_store import ArtifactLimits, SessionLimits, StoreError
-from gcp_adk_store.codec.writes import Delete, Document, Write
-from gcp_adk_store.kernel.ports import Documents
-from gcp_adk_store.local.backend import open_backend
+from gcp_adk_store import Store, StoreError
 from gcp_adk_store.settings import MEMORY
 from tests.support.clock import in_days
+from tests.support.stored import replace
 from tests.support.stores import STORES, firestore_documents
 
 KEPT, DELETED, MADE = "apps/a/users/kept", "apps/a/users/deleted", "apps/a/users/made"
@@ -24,14 +22,14 @@ class WritesBefore(grpc.aio.UnaryStreamClientInterceptor):
 
     def __init__(self) -> None:
         self.reads = 0
-        self.documents: Documents | None = None
+        self.documents: Any = None
         """Where it writes; nowhere until this is set."""
 
     async def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
         """Write, then send *request*."""
         if self.documents is not None:
             self.reads += 1
-            await put(self.documents, Write(path=KEPT, fields={"n": self.reads}))
+            await replace(self.documents, {KEPT: {"n": self.reads}})
         return await continuation(details, request)
 
 
@@ -40,43 +38,32 @@ def documents_of(
     folder: Path,
     request: pytest.FixtureRequest,
     interceptors: Sequence[grpc.aio.ClientInterceptor] = (),
-) -> Documents:
+) -> Any:
     """Return the documents of a store of one kind."""
     if store != "emulators":
-        path = MEMORY if store == "memory" else f"{folder}"
-        return open_backend(path, SessionLimits(), ArtifactLimits()).documents
+        return Store.local(MEMORY if store == "memory" else folder).sessions.storage.documents
     return firestore_documents(request.getfixturevalue("project"), interceptors)
 
 
 @pytest.fixture(params=[*STORES, "memory"])
-async def documents(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Documents]:
+async def documents(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Any]:
     """Documents of which two exist."""
     documents = documents_of(request.param, tmp_path, request)
-    await put(documents, Write(path=KEPT, fields={"n": 1}), Write(path=DELETED, fields={"n": 1}))
+    await replace(documents, {KEPT: {"n": 1}, DELETED: {"n": 1}})
     yield documents
     await documents.close()
 
 
-async def put(documents: Documents, *writes: Write | Delete) -> None:
-    """Commit *writes*."""
-    await documents.commit(writes)
-
-
-def fields(found: Document | None) -> dict[str, Any] | None:
+def fields(found: Any) -> dict[str, Any] | None:
     """Return the fields of a document, if it exists."""
     return None if found is None else dict(found.fields)
 
 
-async def test_a_snapshot_does_not_find_what_is_written_after_its_first_read(documents: Documents) -> None:
+async def test_a_snapshot_does_not_find_what_is_written_after_its_first_read(documents: Any) -> None:
     """By name and by query; other reads find it at once."""
     async with documents.snapshot() as reads:
         await reads.get([KEPT])
-        await put(
-            documents,
-            Write(path=KEPT, fields={"n": 2}),
-            Delete(path=DELETED),
-            Write(path=MADE, fields={"n": 2}),
-        )
+        await replace(documents, {KEPT: {"n": 2}, DELETED: None, MADE: {"n": 2}})
         then = await reads.get([KEPT, DELETED, MADE])
         listed = await reads.query("apps/a", "users")
         everywhere = await reads.query("", "users", all_descendants=True)
@@ -93,10 +80,10 @@ async def test_reads_at_once_of_a_snapshot_are_of_one_time(
 ) -> None:
     """That at which it began."""
     documents = documents_of(store, tmp_path, request)
-    await put(documents, Write(path=KEPT, fields={"n": 1}))
+    await replace(documents, {KEPT: {"n": 1}})
     async with documents.snapshot() as reads:
         at_once = asyncio.gather(*(reads.get([KEPT]) for _ in range(5)))
-        await put(documents, Write(path=KEPT, fields={"n": 2}))
+        await replace(documents, {KEPT: {"n": 2}})
         found = [fields(one) for (one,) in await at_once]
     await documents.close()
 

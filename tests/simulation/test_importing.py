@@ -10,7 +10,6 @@ from google.genai import types
 
 from gcp_adk_store import Store
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.moving.importing import SessionHeader, SessionImports
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
@@ -18,6 +17,7 @@ from tests.simulation.raw import documents_below, require_whole
 from tests.simulation.resent import may_arrive_again
 from tests.simulation.test_sessions import LIMITS, key
 from tests.support.lengths import at_length
+from tests.support.stored import put_session
 
 KEY: Final = SessionKey(app="app", user="user", session="one")
 DAY_S: Final = 86_400.0
@@ -40,8 +40,6 @@ async def act(actor: Actor, step: int) -> None:
     name = f"{actor.name}-{step}"
     match random.choice(["import", "import", "append", "append", "read"]):
         case "import":
-            header = SessionHeader(key=KEY, state={"large": name * 99}, last_update_time=1.0)
-            imports = SessionImports(sessions.storage, LIMITS)
 
             async def events() -> AsyncIterator[Event]:
                 for event in events_of(name):
@@ -52,7 +50,9 @@ async def act(actor: Actor, step: int) -> None:
                 actor.name,
                 "import",
                 "one",
-                lambda: imports.write(header, events(), replaces=True),
+                lambda: put_session(
+                    sessions, key("one"), events(), state={"large": name * 99}, replaces=True
+                ),
                 given=name,
             )
         case "append":
@@ -127,9 +127,9 @@ async def scenario(world: World) -> None:
         for event in events_of("first"):
             yield event
 
-    header = SessionHeader(key=KEY, state={}, last_update_time=1.0)
-    imports = SessionImports(plain.sessions.storage, LIMITS)
-    await journal.call("plain", "import", "one", lambda: imports.write(header, first()), given="first")
+    await journal.call(
+        "plain", "import", "one", lambda: put_session(plain.sessions, key("one"), first()), given="first"
+    )
     await fleet.work(24, act)
     await asyncio.sleep(200)
     await read(journal, "end", plain)

@@ -5,7 +5,7 @@ import gc
 import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pytest
 from google.adk.agents import BaseAgent
@@ -30,13 +30,8 @@ from gcp_adk_store import (
     TurnLostError,
     UnavailableError,
 )
-from gcp_adk_store.codec.names import object_name, upload_name
-from gcp_adk_store.codec.objects import ObjectFields
-from gcp_adk_store.model.keys import ArtifactKey, SessionKey
-from gcp_adk_store.moving.importing import SessionHeader, SessionImports
 from gcp_adk_store.testing.simulation import Fate, Process, Scenario, Service, World, simulate
 from gcp_adk_store.testing.simulation.faults import Way
-from gcp_adk_store.turns.service import OnBusyRun
 from tests.simulation.raw import documents_below, objects_of
 from tests.simulation.test_memories import KEY as MEMORIES_OF
 from tests.simulation.test_memories import said as spoken
@@ -44,6 +39,7 @@ from tests.simulation.test_refusals import FAST, lose_the_first, overtake
 from tests.simulation.test_sessions import LIMITS, key
 from tests.simulation.test_turns import Parrot
 from tests.support.lengths import at_length
+from tests.support.stored import put_session, put_upload
 
 ONE_EACH: Final = SessionLimits(seal_tail_bytes=200, inline_bytes=1_000, state_value_bytes=300)
 """Each event is a segment of its own, and large content is a payload."""
@@ -156,9 +152,6 @@ async def a_deletion_of_a_session(world: World) -> None:
     await overtake(deleter.start(store.sessions.delete_session, **key("one")), is_done, append)
 
 
-SHORT: Final = {"app": "app", "user": "user", "session": "session"}
-
-
 def of_file(filename: str) -> dict[str, Any]:
     """Return the key of an artifact."""
     return {"app_name": "app", "user_id": "user", "session_id": "session", "filename": filename}
@@ -185,9 +178,7 @@ async def an_upload_that_goes(world: World) -> None:
     process = world.process("finalizes")
     store = service.store_of(process)
     upload = f"{1:032x}"
-    name = upload_name(ArtifactKey.of(**SHORT, filename="one"), upload)
-    fields = ObjectFields(content_type="text/plain", metadata={}, data=b"bytes")
-    await service.backend.objects.create(name, fields)
+    name = await put_upload(service.beside(), of_file("one"), upload, b"bytes")
     is_lost = fated(world, process, "copy object", Fate.REQUEST_LOST)
     call = process.start(store.artifacts.finalize_upload, **of_file("one"), upload_id=upload)
     await is_lost.wait()
@@ -336,8 +327,7 @@ async def a_version_that_is_loaded_again(world: World) -> None:
     await process.start(store.artifacts.save_artifact, **file, artifact=part_of("0"))
     for name in ("1", "2"):
         await plain.artifacts.save_artifact(**file, artifact=part_of(name))
-    name = object_name(ArtifactKey.of(**SHORT, filename="file"), 1)
-    await service.backend.objects.delete(name, generation=None)
+    await service.backend.objects.delete("app/user/session/file/1", generation=None)
     await asyncio.sleep(1.5)
     assert await process.start(store.artifacts.load_artifact, **file) == part_of("0")
     await asyncio.sleep(1.5)
@@ -502,10 +492,7 @@ async def import_two(store: Store) -> None:
         for name in ("first", "second"):
             yield said(name)
 
-    header = SessionHeader(
-        key=SessionKey(app="app", user="user", session="one"), state={}, last_update_time=1.0
-    )
-    await SessionImports(store.sessions.storage, ONE_EACH).write(header, events(), replaces=True)
+    await put_session(store.sessions, key("one"), events(), replaces=True)
 
 
 async def calls_that_wait_in_line(world: World) -> None:
@@ -534,7 +521,7 @@ class Counting(Parrot):
         yield Event(author=self.name, invocation_id=ctx.invocation_id, actions=actions)
 
 
-async def run(store: Store, agent: BaseAgent, *, on_busy: OnBusyRun = "wait") -> None:
+async def run(store: Store, agent: BaseAgent, *, on_busy: Literal["wait", "enqueue"] = "wait") -> None:
     """Run a turn of *agent*, which answers a message."""
     runner = Runner(app_name="app", agent=agent, session_service=store.sessions)
     message = types.Content(role="user", parts=[types.Part(text="hello")])

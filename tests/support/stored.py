@@ -3,7 +3,7 @@
 import asyncio
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterable, Mapping, Sequence
 from typing import Any, Final
 
 from google.adk.events import Event
@@ -12,7 +12,8 @@ from gcp_adk_store import SessionLimits, SessionService, Store
 from gcp_adk_store.codec.names import upload_name
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.writes import Delete, Document, Write
-from gcp_adk_store.model.keys import ArtifactKey
+from gcp_adk_store.model.keys import ArtifactKey, SessionKey
+from gcp_adk_store.moving.importing import SessionHeader, SessionImports
 
 _WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 
@@ -36,19 +37,45 @@ async def collection(store: Store, name: str) -> dict[str, dict[str, Any]]:
     return {one.path: dict(one.fields) for one in found}
 
 
+async def replace(documents: Any, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Write documents with these fields and no other, by path, or remove them, in one commit."""
+    await documents.commit(
+        [
+            Delete(path=path) if fields is None else Write(path=path, fields=fields)
+            for path, fields in wanted.items()
+        ]
+    )
+
+
 async def put(store: Store, path: str, fields: Mapping[str, Any]) -> None:
     """Write a document with these fields and no other."""
-    await _commit(store, Write(path=path, fields=fields))
+    await replace(store.sessions.storage.documents, {path: fields})
 
 
 async def change(store: Store, path: str, fields: Mapping[str, Any], *, without: Sequence[str] = ()) -> None:
     """Set fields of a document, and remove those that it is to be *without*; all others stay."""
-    await _commit(store, Write(path=path, fields=fields, mask=[(name,) for name in (*fields, *without)]))
+    mask = [(name,) for name in (*fields, *without)]
+    await store.sessions.storage.documents.commit([Write(path=path, fields=fields, mask=mask)])
 
 
 async def remove(store: Store, *paths: str) -> None:
     """Remove documents."""
-    await _commit(store, *(Delete(path=path) for path in paths))
+    await replace(store.sessions.storage.documents, dict.fromkeys(paths))
+
+
+async def put_session(
+    sessions: SessionService,
+    of: Mapping[str, str],
+    events: AsyncIterable[Event],
+    *,
+    replaces: bool = False,
+    **header: Any,
+) -> int:
+    """Write a session of *events* as a copy from another store does, and return their number."""
+    key = SessionKey(app=of["app_name"], user=of["user_id"], session=of["session_id"])
+    whole = SessionHeader(**{"key": key, "state": {}, "last_update_time": 1.0, **header})
+    imports = SessionImports(sessions.storage, sessions.limits)
+    return await imports.write(whole, events, replaces=replaces)
 
 
 async def put_upload(store: Store, of: Mapping[str, str], upload_id: str, data: bytes) -> str:
@@ -68,10 +95,6 @@ async def put_object(
     objects = store.sessions.storage.payloads.objects
     assert objects is not None
     await objects.create(name, fields)
-
-
-async def _commit(store: Store, *writes: Write | Delete) -> None:
-    await store.sessions.storage.documents.commit(writes)
 
 
 async def _appended(store: Store, events: Sequence[Event]) -> None:

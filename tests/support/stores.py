@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from grpc.aio import ClientInterceptor
+from grpc.aio import ClientInterceptor, insecure_channel
 
 from gcp_adk_store import ArtifactLimits, SessionLimits, SessionService, Store
+from gcp_adk_store.cloud.firestore.channels import Connection, connect
 from gcp_adk_store.cloud.firestore.documents import Documents, open_documents
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.local.backend import open_backend
@@ -38,6 +39,25 @@ def firestore_documents(project: str, interceptors: Sequence[ClientInterceptor] 
         interceptors=interceptors,
         limits=SessionLimits(),
     )
+
+
+def documents_at(address: str, *, emulator: str | None = None) -> Documents:
+    """Return the documents of a server of the cloud's kind, whatever the emulators' variables say."""
+    return Documents(_Plain(address, emulator), SessionLimits())  # type: ignore[arg-type]  # as it connects
+
+
+class _Plain:
+    def __init__(self, address: str, emulator: str | None) -> None:
+        self._channel = insecure_channel(address)
+        self._emulator = emulator
+
+    async def connection(self) -> Connection:
+        return connect(
+            self._channel, project="p", database="(default)", extra_metadata=[], emulator=self._emulator
+        )
+
+    async def close(self) -> None:
+        await self._channel.close()
 
 
 def sessions_in(
