@@ -1,16 +1,19 @@
 """A deployment that APIs on this machine describe."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from google.auth.credentials import Credentials
 
-from gcp_adk_store import StoreCredentials
+from gcp_adk_store import StoreCredentials, StoreSettings
 from gcp_adk_store.cloud.auth.tokens import Identity
 from gcp_adk_store.doctor import admin_api
-from gcp_adk_store.doctor.findings import Facts, Finding, MemoryCounts, Place, Probe
+from gcp_adk_store.doctor.examination import examine
+from gcp_adk_store.doctor.findings import Answer, Facts, Finding, KeysFacts, MemoryCounts, Place, Probe
 from gcp_adk_store.doctor.report import findings_of
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
 from tests.credentials.conftest import new_private_key
@@ -20,7 +23,45 @@ PLACE = Place(project=PROJECT, database=DATABASE, bucket=BUCKET, prefix="adk")
 IDENTITY = Identity(
     kind="metadata server", found_in="the environment", principal="agent@demo.iam.gserviceaccount.com"
 )
-SUCCEEDED = Probe(samples_ms=[1.0, 2.0, 3.0])
+SUCCEEDED = {"samples_ms": [1.0, 2.0, 3.0]}
+
+
+class Found(NamedTuple):
+    """What the command prints of one check."""
+
+    check: str
+    status: str
+    says: str
+    commands: tuple[str, ...]
+    terraform: str
+    aside: str
+
+
+Findings = dict[str, Found]
+"""What is found by each check, in their order."""
+Look = Callable[..., Findings]
+
+
+def shown(findings: Sequence[Finding]) -> Findings:
+    """Return *findings* as the command prints them."""
+    return {each.check: Found(**{**asdict(each), "status": each.status.value}) for each in findings}
+
+
+def found(*, place: Place = PLACE, keys: Mapping[str, Any] | None = None, **known: Any) -> Findings:
+    """Return what is found of a deployment where this much is known: of *keys*, also answers of its APIs."""
+    of_keys = None
+    if keys is not None:
+        answers = {name: Answer(**answer) for name, answer in keys.get("answers", {}).items()}
+        of_keys = KeysFacts(**{"key": "the key", "database": "adk-keys", **keys, "answers": answers})
+    kinds: dict[str, Callable[..., Any]] = {"documents": Probe, "objects": Probe, "memories": MemoryCounts}
+    of_others = {name: kinds[name](**value) if name in kinds else value for name, value in known.items()}
+    return shown(findings_of(Facts(place=place, keys=of_keys, **of_others)))
+
+
+async def examined(chosen: StoreSettings, apis: GoogleApis, **options: Any) -> tuple[Place, Findings]:
+    """Return which deployment the command looks at by these settings, and what it finds."""
+    facts = await examine(chosen, endpoint=apis.url, samples=1, **options)
+    return facts.place, shown(findings_of(facts))
 
 
 class Fixed(Credentials):
@@ -33,9 +74,6 @@ class Fixed(Credentials):
     def refresh(self, request: object) -> None:
         """Stay with it."""
         assert request is not None
-
-
-Look = Callable[..., dict[str, Finding]]
 
 
 @pytest.fixture(scope="session")
@@ -63,24 +101,11 @@ def private_key() -> str:
 def look(apis: GoogleApis) -> Look:
     """Ask the APIs, and return what is found by its check."""
 
-    def asked(
-        *,
-        identity: Identity = IDENTITY,
-        documents: Probe = SUCCEEDED,
-        objects: Probe = SUCCEEDED,
-        place: Place = PLACE,
-    ) -> dict[str, Finding]:
+    def asked(*, place: Place = PLACE, endpoint: str = apis.url, **known: Any) -> Findings:
         shared = StoreCredentials(Fixed()).find().token
-        answers = admin_api.look(shared, place, endpoint=apis.url)
-        facts = Facts(
-            place=place,
-            identity=identity,
-            answers=answers,
-            documents=documents,
-            objects=objects,
-            memories=MemoryCounts(),
-        )
-        return {finding.check: finding for finding in findings_of(facts)}
+        healthy = {"identity": IDENTITY, "documents": SUCCEEDED, "objects": SUCCEEDED, "memories": {}}
+        answers = admin_api.look(shared, place, endpoint=endpoint)
+        return found(place=place, answers=answers, **{**healthy, **known})
 
     return asked
 

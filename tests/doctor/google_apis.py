@@ -100,8 +100,8 @@ class GoogleApis:
 
     def __init__(self) -> None:
         self.asked: list[Request] = []
+        self.date: str | None
         self.answers: dict[str, tuple[int, Any]] = {}
-        self.ages_s = 0.0
         self.heal()
         apis = self
 
@@ -130,7 +130,8 @@ class GoogleApis:
                 self.wfile.write(data)
 
             def date_time_string(self, timestamp: float | None = None) -> str:
-                return super().date_time_string((timestamp or time.time()) + apis.ages_s)
+                real = super().date_time_string((timestamp or time.time()) + apis.ages_s)
+                return real if apis.date is None else apis.date
 
             def log_message(self, *_: object) -> None:
                 """Say nothing."""
@@ -144,7 +145,7 @@ class GoogleApis:
     def heal(self) -> None:
         """Answer as a healthy deployment does."""
         self.asked.clear()
-        self.ages_s = 0.0
+        self.ages_s, self.date = 0.0, None
         self.answers = {
             f"/v1/projects/{PROJECT}/services:batchGet": (
                 200,

@@ -10,16 +10,14 @@ from click.testing import CliRunner
 
 from gcp_adk_store import StoreSettings
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.doctor.access import PERMISSIONS
-from gcp_adk_store.doctor.examination import examine
-from gcp_adk_store.doctor.findings import Facts, Finding, Status
-from gcp_adk_store.doctor.report import CHECKS_OF_ANCHORS, findings_of
-from tests.doctor.conftest import PLACE, Look
+from tests.doctor.conftest import PLACE, Findings, Found, Look, examined, found
 from tests.doctor.google_apis import BUCKET, DATABASE, FORBIDDEN, MISSING, PROJECT, GoogleApis
 
 ANCHORS = "demo-anchors"
 OF_ANCHORS = replace(PLACE, anchors=ANCHORS)
 URL = f"/storage/v1/b/{ANCHORS}"
+CHECKS = ("anchors", "IAM of anchors")
+PERMISSIONS = ("storage.objects.delete", "storage.buckets.update", "storage.buckets.setIamPolicy")
 LOCKED = {"retentionPolicy": {"retentionPeriod": "2592000", "isLocked": True}}
 
 
@@ -31,9 +29,9 @@ def apis(apis: GoogleApis) -> GoogleApis:
     return apis
 
 
-def of_anchors(found: dict[str, Finding]) -> tuple[Finding, Finding]:
+def of_anchors(found: Findings) -> tuple[Found, Found]:
     """Return the findings of the two checks."""
-    retention, access = CHECKS_OF_ANCHORS
+    retention, access = CHECKS
     return found[retention], found[access]
 
 
@@ -45,26 +43,26 @@ def test_a_locked_policy_and_an_identity_that_cannot_delete_are_ok(look: Look, a
     without = look()
 
     retention, access = of_anchors(found)
-    assert [*CHECKS_OF_ANCHORS] == list(found)[-2:]
-    assert (Status.OK, "keeps each anchor for 30 days; the policy is locked") == (
+    assert [*CHECKS] == list(found)[-2:]
+    assert ("ok", "keeps each anchor for 30 days; the policy is locked") == (
         retention.status,
         retention.says,
     )
-    assert Status.OK is access.status
+    assert "ok" == access.status
     assert [[*PERMISSIONS]] == [each.params["permissions"] for each in asked]
-    assert {*CHECKS_OF_ANCHORS}.isdisjoint(without)
+    assert {*CHECKS}.isdisjoint(without)
     assert [] == [each.path for each in apis.asked if ANCHORS in each.path]
 
 
 @pytest.mark.parametrize(
     ("answer", "status", "says", "remedy"),
     [
-        (MISSING, Status.FAIL, "does not exist", "buckets create gs://demo-anchors"),
-        (FORBIDDEN, Status.SKIPPED, "lacks storage.buckets.get", ""),
-        ((200, {}), Status.FAIL, "has no retention policy", "--retention-period=365d"),
+        (MISSING, "fail", "does not exist", "buckets create gs://demo-anchors"),
+        (FORBIDDEN, "skipped", "lacks storage.buckets.get", ""),
+        ((200, {}), "fail", "has no retention policy", "--retention-period=365d"),
         (
             (200, {"retentionPolicy": {"retentionPeriod": "129600"}}),
-            Status.WARN,
+            "warn",
             "keeps each anchor for 1.5 days, but",
             "--lock-retention-period",
         ),
@@ -72,14 +70,14 @@ def test_a_locked_policy_and_an_identity_that_cannot_delete_are_ok(look: Look, a
     ids=["missing", "forbidden", "no policy", "not locked"],
 )
 def test_each_way_to_lose_anchors_is_reported(
-    look: Look, apis: GoogleApis, answer: tuple[int, Any], status: Status, says: str, remedy: str
+    look: Look, apis: GoogleApis, answer: tuple[int, Any], status: str, says: str, remedy: str
 ) -> None:
     """With the command that puts it right."""
     apis.answers[URL] = answer
 
     retention, _ = of_anchors(look(place=OF_ANCHORS))
 
-    assert status is retention.status
+    assert status == retention.status
     assert says in retention.says
     assert remedy in " ".join(retention.commands)
     assert bool(remedy) == bool(retention.terraform)
@@ -92,7 +90,7 @@ def test_an_identity_that_could_remove_anchors_is_reported(look: Look, apis: Goo
 
         _, access = of_anchors(look(place=OF_ANCHORS))
 
-        assert Status.WARN is access.status, permission
+        assert "warn" == access.status, permission
         assert f"has {permission}: the identity" in access.says
         assert "--member=serviceAccount:agent@demo.iam.gserviceaccount.com --role=ROLE" in access.commands[1]
 
@@ -101,26 +99,24 @@ def test_the_stores_own_bucket_is_refused(look: Look) -> None:
     """A retention policy would keep what the store has to delete."""
     retention, _ = of_anchors(look(place=replace(PLACE, anchors=BUCKET)))
 
-    assert (Status.FAIL, ()) == (retention.status, retention.commands)
+    assert ("fail", ()) == (retention.status, retention.commands)
     assert "the store's own bucket" in retention.says
 
 
 def test_an_emulator_has_neither_policies_nor_permissions() -> None:
     """Both checks are named in the line of what does not apply."""
-    facts = Facts(place=OF_ANCHORS, on_firestore_emulator=True, on_storage_emulator=True)
-    found = of_anchors({each.check: each for each in findings_of(facts)})
+    checks = of_anchors(found(place=OF_ANCHORS, on_firestore_emulator=True, on_storage_emulator=True))
 
-    assert [(Status.SKIPPED, "on an emulator")] * 2 == [(each.status, each.aside) for each in found]
+    assert [("skipped", "on an emulator")] * 2 == [(each.status, each.aside) for each in checks]
 
 
 @pytest.mark.usefixtures("in_production")
 async def test_the_bucket_is_looked_at_with_the_deployment(apis: GoogleApis, key_file: Path) -> None:
     """Also if the store itself has no bucket."""
     chosen = StoreSettings(database=DATABASE, credentials_file=str(key_file))
-    facts = await examine(chosen, anchors=ANCHORS, endpoint=apis.url, samples=1, deadline_s=0.1)
+    _, findings = await examined(chosen, apis, anchors=ANCHORS, deadline_s=0.1)
 
-    found = of_anchors({each.check: each for each in findings_of(facts)})
-    assert [Status.OK] * 2 == [each.status for each in found]
+    assert ["ok"] * 2 == [each.status for each in of_anchors(findings)]
 
 
 @pytest.mark.usefixtures("in_production")
@@ -137,7 +133,7 @@ def test_the_command_prints_the_checks(monkeypatch: pytest.MonkeyPatch, tmp_path
     folder = doctor("--local", str(tmp_path), "--anchors", ANCHORS)
 
     assert "IAM of anchors" in table.output
-    assert (ANCHORS, [*CHECKS_OF_ANCHORS]) == (
+    assert (ANCHORS, [*CHECKS]) == (
         answer["anchors"],
         [each["check"] for each in answer["findings"]][-2:],
     )

@@ -6,19 +6,16 @@ import re
 import shlex
 import subprocess
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from gcp_adk_store import Store, StoreCredentials, StoreSettings
+from gcp_adk_store import Store, StoreSettings
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.doctor import admin_api
-from gcp_adk_store.doctor.bucket import LIFECYCLE
-from gcp_adk_store.doctor.examination import examine
-from gcp_adk_store.doctor.findings import Finding, Place, Status
-from gcp_adk_store.doctor.report import CHECKS, CHECKS_OF_ANCHORS, CHECKS_OF_KEYS, findings_of
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
+from tests.doctor.conftest import PLACE, Look, examined, found
 from tests.doctor.google_apis import BUCKET, DATABASE, PROJECT, GoogleApis
 
 DOCS = (Path(__file__).parents[2] / "docs/doctor.md").read_text()
@@ -62,7 +59,7 @@ def test_the_emulators_are_looked_at_as_far_as_they_go(
     assert ["documents", "objects"] == [part.split()[0] for part in drawn]
     assert [20, 20] == counts
     assert dict.fromkeys(("bucket", *PROBES), "ok") == lines
-    assert {*CHECKS} - {*lines} == {*aside.split(", ")}
+    assert {*found()} - {*lines} == {*aside.split(", ")}
     assert f"{len(lines)} ok\n" in shown
     assert "skipped" not in shown
 
@@ -148,18 +145,17 @@ async def test_a_deployment_is_looked_at_from_its_credentials_to_its_probes(
         for name in ("firestore", "storage")
     ]
     apis.change("services:batchGet", lambda body: body.update(services=there))
-    facts = await examine(chosen, endpoint=apis.url, samples=2, deadline_s=0.5)
-    by_status: dict[Status, list[str]] = {}
-    for finding in findings_of(facts):
+    place, findings = await examined(chosen, apis, deadline_s=0.5)
+    by_status: dict[str, list[str]] = {}
+    for finding in findings.values():
         by_status.setdefault(finding.status, []).append(finding.check)
 
-    assert PROJECT == facts.place.project
-    assert ["documents", "objects"] == by_status[Status.FAIL]
+    assert PROJECT == place.project
+    assert ["documents", "objects"] == by_status["fail"]
     unread = ["latency of documents", "latency of objects", "vectors of memories"]
-    assert unread == by_status[Status.SKIPPED]
-    assert ["credentials"] == by_status[Status.WARN]
-    assert set(CHECKS) == {check for checks in by_status.values() for check in checks}
-    assert "agent@demo.iam.gserviceaccount.com" in finding_of(findings_of(facts), "credentials").says
+    assert unread == by_status["skipped"]
+    assert ["credentials"] == by_status["warn"]
+    assert "agent@demo.iam.gserviceaccount.com" in findings["credentials"].says
 
 
 @pytest.mark.usefixtures("in_production", "passing")
@@ -174,37 +170,29 @@ async def test_a_bucket_beside_an_emulated_database_is_looked_at(
     chosen = StoreSettings(bucket=BUCKET, credentials_file=str(key_file))
     async with Store.connect(project=PROJECT) as store:  # a new emulator answers its first write late
         await store.sessions.create_session(app_name="app", user_id="ada")
-    facts = await examine(chosen, endpoint=apis.url, samples=1, deadline_s=30)
-    found = {finding.check: finding for finding in findings_of(facts)}
+    _, found = await examined(chosen, apis, deadline_s=30)
 
-    assert (Status.OK, Status.OK) == (found["documents"].status, found["bucket"].status)
-    assert (Status.SKIPPED, Status.FAIL) == (found["indexes"].status, found["objects"].status)
+    assert ("ok", "ok") == (found["documents"].status, found["bucket"].status)
+    assert ("skipped", "fail") == (found["indexes"].status, found["objects"].status)
     assert "the location of the database is unknown" in found["bucket location"].says
     assert [] == [request.path for request in apis.asked if "/databases/" in request.path]
 
 
-def finding_of(findings: list[Finding], check: str) -> Finding:
-    """Return the finding of one check."""
-    return next(finding for finding in findings if finding.check == check)
-
-
-def test_an_api_that_cannot_be_reached_is_reported(key_file: Path) -> None:
+def test_an_api_that_cannot_be_reached_is_reported(look: Look) -> None:
     """By each check that asked it."""
-    place = Place(project=PROJECT, database=DATABASE, bucket=None, prefix="adk")
-    answers = admin_api.look(
-        StoreCredentials(file=key_file).find().token, place, endpoint="http://127.0.0.1:9"
-    )
+    found = look(endpoint="http://127.0.0.1:9")
+    failed = [each.says for each in found.values() if each.status == "fail"]
 
-    assert 5 == len(answers)
-    assert {(0, "ConnectionError")} == {(answer.status, answer.reason) for answer in answers.values()}
+    assert 14 == len(failed)
+    assert {"the API could not be reached (ConnectionError); try again, or look at the network"} == {*failed}
 
 
-def test_every_check_is_explained() -> None:
+def test_every_check_is_explained(apis: GoogleApis) -> None:
     """docs/doctor.md has a row for each, in their order, and the rules that a bucket needs."""
     rows = re.findall(
         r"^\| `([^`]+)` \|", DOCS.partition("## Line by line")[2].partition("\n## ")[0], re.MULTILINE
     )
     (rules,) = re.findall(r"```json\n(.*?)```", DOCS, re.DOTALL)
 
-    assert [*CHECKS, *CHECKS_OF_KEYS, *CHECKS_OF_ANCHORS] == rows
-    assert LIFECYCLE == json.loads(rules)
+    assert [*found(place=replace(PLACE, anchors="b"), keys={"failure": "no"})] == rows
+    assert apis.answers[f"/storage/v1/b/{BUCKET}"][1]["lifecycle"] == json.loads(rules)

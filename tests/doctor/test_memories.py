@@ -13,9 +13,7 @@ from google.genai import types
 
 from gcp_adk_store import FunctionEmbedder, Store
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.doctor.findings import MemoryCounts
-from gcp_adk_store.doctor.measures import count_memories, vectors
-from gcp_adk_store.kernel.ports import Documents
+from tests.doctor.conftest import found
 
 
 class Weak:
@@ -52,44 +50,38 @@ async def fill(path: Path) -> None:
         await store.memory.add_memory(**of("cy's"), memories=entries(2))
 
 
-async def test_memories_without_vectors_are_counted(tmp_path: Path) -> None:
-    """Of a store in which others have some."""
-    await fill(tmp_path)
-    async with Store.local(tmp_path) as store:
-        documents: Documents = store.sessions.storage.documents
-        counts = await count_memories(documents, "adk")
-        other = await count_memories(documents, "other")
-
-    lacking = [("my app", "bob"), ("my app", "cy's")]
-    assert MemoryCounts(users=3, memories=8, vectors=4, without=4, lacking=lacking) == counts
-    assert MemoryCounts(lacking=[]) == other
+def of_vectors(path: Path, prefix: str = "adk") -> dict[str, Any]:
+    """Return what the command finds of the vectors of memories."""
+    result = CliRunner().invoke(command, ["doctor", "--local", str(path), "--prefix", prefix, "--json"])
+    assert 0 == result.exit_code
+    (one,) = [each for each in json.loads(result.stdout)["findings"] if "vectors" in each["check"]]
+    return dict(one)
 
 
-def test_the_command_says_so(tmp_path: Path) -> None:
-    """With the options of the store, and ids as a shell takes them."""
+def test_memories_without_vectors_are_counted(tmp_path: Path) -> None:
+    """Of a store in which others have some; with its options, and ids as a shell takes them."""
     asyncio.run(fill(tmp_path))
-    result = CliRunner().invoke(command, ["doctor", "--local", str(tmp_path), "--json"])
-    (found,) = [each for each in json.loads(result.stdout)["findings"] if "vectors" in each["check"]]
+    one, other = of_vectors(tmp_path), of_vectors(tmp_path, "other")
     reindex = f"gcp-adk-store memory reindex --local={tmp_path} --prefix=adk --app='my app'"
 
-    assert 0 == result.exit_code
-    assert "warn" == found["status"]
-    assert found["says"].startswith("4 of 8 memories of 3 users have no vector")
-    assert [f"{reindex} --user=bob", f"""{reindex} --user='cy'"'"'s'"""] == found["commands"]
+    assert "warn" == one["status"]
+    assert one["says"].startswith("4 of 8 memories of 3 users have no vector")
+    assert [f"{reindex} --user=bob", f"""{reindex} --user='cy'"'"'s'"""] == one["commands"]
+    assert ("ok", True) == (other["status"], other["says"].startswith("0 memories of 0 users"))
 
 
 @pytest.mark.parametrize(
     ("counts", "says"),
     [
-        (MemoryCounts(users=2, memories=5), "have no vectors: the store has no embedder"),
-        (MemoryCounts(users=2, memories=5, vectors=5), "5 memories of 2 users have vectors"),
-        (MemoryCounts(users=100, memories=5, vectors=5), "of the first 100 users"),
-        (MemoryCounts(failure="no answer"), "memories could not be read: no answer"),
+        ({"users": 2, "memories": 5}, "have no vectors: the store has no embedder"),
+        ({"users": 2, "memories": 5, "vectors": 5}, "5 memories of 2 users have vectors"),
+        ({"users": 100, "memories": 5, "vectors": 5}, "of the first 100 users"),
+        ({"failure": "no answer"}, "memories could not be read: no answer"),
     ],
 )
-def test_what_lacks_nothing_is_no_warning(counts: MemoryCounts, says: str) -> None:
+def test_what_lacks_nothing_is_no_warning(counts: dict[str, Any], says: str) -> None:
     """Also not a store without an embedder."""
-    found = vectors(counts, "")
+    finding = found(memories=counts)["vectors of memories"]
 
-    assert says in found.says
-    assert () == found.commands
+    assert says in finding.says
+    assert () == finding.commands

@@ -15,6 +15,7 @@ from gcp_adk_store.cloud.firestore.documents import Documents, open_documents
 from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.doctor.examination import object_calls
+from gcp_adk_store.doctor.measures import histogram
 from gcp_adk_store.doctor.probes import probe_document, probe_object
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults import Hold, Lose, Plan, Refuse, from_nth, nth, only
@@ -226,3 +227,11 @@ async def test_nobody_meets_them(adk_store: Store, project: str, adk_store_bucke
 
     assert [True, True] == [probe.succeeded for probe in probed]
     assert [] == seen
+
+
+def test_a_histogram_counts_what_lies_between_steps() -> None:
+    """From the first step that has some to the last, with those between that have none."""
+    assert [("1 to 2 ms", 2), ("2 to 5 ms", 0), ("5 to 10 ms", 1)] == histogram([1.0, 1.9, 5.0])
+    assert [("below 1 ms", 1)] == histogram([0.2])
+    assert [("1000 ms and more", 1)] == histogram([5000.0])
+    assert [] == histogram([])

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from gcp_adk_store import InvalidInputError, StoreSettings
-from gcp_adk_store.doctor.examination import examine
-from gcp_adk_store.doctor.findings import Probe, Status
-from tests.doctor.conftest import IDENTITY, Look
+from tests.doctor.conftest import IDENTITY, Look, examined
 from tests.doctor.google_apis import BUCKET, GoogleApis, disabled
 from tests.doctor.wrong import (
     BUCKET_IAM,
@@ -55,7 +53,7 @@ def test_lifecycle_rules_are_added_to_those_that_are_there(
     written, applied = finding.commands
     subprocess.run(["/bin/sh", "-c", written], cwd=tmp_path, check=True)
 
-    assert Status.WARN is finding.status
+    assert "warn" == finding.status
     assert [*conditions, *missing] == [
         rule["condition"] for rule in json.loads((tmp_path / "lifecycle.json").read_text())["rule"]
     ]
@@ -90,7 +88,7 @@ def test_a_name_that_others_chose_is_one_word_of_a_command(
         apis.change(at, answer)
     else:
         apis.refuse(at, answer)
-    slow = Probe(samples_ms=[1000.0], failure="slow")
+    slow = {"samples_ms": [1000.0], "failure": "slow"}
     identity = replace(IDENTITY, kind="service account key", principal=HOSTILE)
     (command,) = look(identity=identity, documents=slow)[check].commands
 
@@ -102,6 +100,6 @@ def test_a_project_that_cannot_be_one_is_in_no_command(apis: GoogleApis, key_fil
     """It is refused where the credentials name it."""
     key_file.write_text(json.dumps({**json.loads(key_file.read_text()), "project_id": HOSTILE}))
     with pytest.raises(InvalidInputError, match="must be a Google Cloud project's id"):
-        asyncio.run(examine(StoreSettings(credentials_file=str(key_file)), endpoint=apis.url, samples=1))
+        asyncio.run(examined(StoreSettings(credentials_file=str(key_file)), apis))
 
     assert [] == apis.asked
