@@ -10,10 +10,10 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, SessionLimits, Store, StoreError
-from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.packing import pack_segment, unpack_segment
 from gcp_adk_store.codec.writes import Delete, Write
 from gcp_adk_store.model.history import digests_of, fold, genesis
+from tests.support.stored import plain_text
 
 LIMITS = SessionLimits(seal_tail_bytes=1000, inline_bytes=200, segment_cache_bytes=0)
 ADA: dict[str, Any] = {"app_name": "app", "user_id": "ada", "session_id": "s"}
@@ -105,7 +105,7 @@ class World:
     async def put_anchor(self, name: str) -> None:
         """Write an anchor of this name."""
         async with self.open() as store, store._beside.bucket(self.anchors) as objects:
-            await objects.create(name, ObjectFields(content_type="application/json", metadata={}, data=b"{}"))
+            await objects.create(name, plain_text(b"{}", content_type="application/json"))
 
     async def alter(self, who: Who = ADA, /, **fields: Any) -> None:
         """Set fields of a session's document; ``...`` removes one."""

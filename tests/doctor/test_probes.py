@@ -21,6 +21,7 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
 from gcp_adk_store.testing.faults import Hold, Lose, Plan, Refuse, from_nth, nth, only
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
+from tests.support.stores import bucket_objects
 
 LIMITS = SessionLimits(deadline_s=10)
 
@@ -38,11 +39,9 @@ async def documents(project: str) -> AsyncIterator[Documents]:
 @pytest.fixture
 async def objects(adk_store_bucket: str) -> AsyncIterator[Objects]:
     """The objects of a new bucket."""
-    calls = StorageCalls(
-        adk_store_bucket, project="demo", client=None, credentials=None, limits=ArtifactLimits(deadline_s=10)
-    )
-    yield Objects(calls)
-    await calls.close()
+    opened = bucket_objects(adk_store_bucket, limits=ArtifactLimits(deadline_s=10))
+    yield opened
+    await opened.close()
 
 
 @pytest.fixture

@@ -15,9 +15,12 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.codec.values import Foreign
 from gcp_adk_store.codec.writes import Document, Write
+from gcp_adk_store.encryption.artifacts import SealedArtifactObjects
+from gcp_adk_store.encryption.documents import SealedDocuments, SealedReads
 from gcp_adk_store.encryption.encryption import Encryption
 from gcp_adk_store.encryption.fields import CONTENT, OF_ONE_LIFE, Form, Places, opened
-from gcp_adk_store.kernel.ports import Documents
+from gcp_adk_store.encryption.objects import SealedPayloadObjects
+from gcp_adk_store.kernel.ports import Documents, Objects, Reads
 from gcp_adk_store.testing.emulators import Emulator
 from tests.encryption.conftest import LIMITS, envelope
 from tests.erasure.conftest import APP, FILLED, OTHER, PLACES, USER, canary, erase, fill, said
@@ -325,3 +328,23 @@ def test_the_keys_need_a_database_of_their_own() -> None:
     """A backup of the sessions would hold the keys."""
     with pytest.raises(InvalidInputError, match="database of its own"):
         FirestoreSessionService(encryption=envelope(keys_database="sessions"), database="sessions")
+
+
+@pytest.mark.parametrize(
+    ("port", "sealed"),
+    [
+        (Documents, SealedDocuments),
+        (Reads, SealedReads),
+        (Objects, SealedPayloadObjects),
+        (Objects, SealedArtifactObjects),
+    ],
+)
+def test_nothing_passes_the_encryption_by_itself(port: type[Any], sealed: type[Any]) -> None:
+    """Each name of a port is encrypted, or named as one without content; any other is missing."""
+    names = {name for name in dir(port) if not name.startswith("_")}
+    own = {name for name in dir(sealed) if name in names}
+
+    assert names == own | sealed.passed_on
+    assert not own & sealed.passed_on
+    with pytest.raises(AttributeError, match="neither has nor passes on 'patch'"):
+        object.__new__(sealed).patch  # noqa: B018

@@ -13,18 +13,13 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from gcp_adk_store import FunctionEmbedder, MemoryService, Point, SessionService, Store
-from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.encryption.artifacts import SealedArtifactObjects
-from gcp_adk_store.encryption.documents import SealedDocuments, SealedReads
-from gcp_adk_store.encryption.objects import SealedPayloadObjects
-from gcp_adk_store.kernel.ports import Documents, Objects, Reads
 from gcp_adk_store.moving import copy
-from gcp_adk_store.moving.report import WRONG
 from gcp_adk_store.testing.conformance import MemoryServiceConformance, SessionServiceConformance
 from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.testing.conformance.tasks import TaskStoreConformance
 from tests.encryption.conftest import LIMITS, CountingWrapper, envelope
 from tests.erasure.conftest import APP, USER, canary, fill, said
+from tests.support.stored import change, fields_of, session_path
 
 THERE: Any = {"app_name": APP, "user_id": USER, "session_id": "s"}
 
@@ -88,7 +83,7 @@ async def test_a_copy_is_the_same_and_has_keys_of_its_own(store: Store, tmp_path
         expected = await read(store.sessions, THERE)
         found = await read(other.sessions, THERE)
 
-    assert [] == [note for note in report.notes if note.kind in WRONG]
+    assert report.is_complete
     assert report.verified == report.copied > 0
     assert expected.events == found.events
     assert expected.state == found.state
@@ -162,13 +157,9 @@ async def test_a_check_mends_content(store: Store) -> None:
     """What it writes is encrypted for the session, as what stood there."""
     session = await store.sessions.create_session(**THERE, state={"kept": 1})
     await store.sessions.append_event(session, said("the last text", delta={"a": 1}))
-    documents = store.sessions.storage.documents
-    (document,) = await documents.get(["adk_apps/app/adk_users/canary-user/adk_sessions/s"])
-    assert document is not None
-    epoch = str(document.fields["epoch"])
-    damage: dict[str, Any] = {"state": {"kept": 1, "a": 2}, "last_text": "another", "rev": 7}
-    write = Write(path=document.path, fields=damage, mask=[("state",), ("last_text",), ("rev",)], life=epoch)
-    await documents.commit([write])
+    epoch = (await fields_of(store, session_path(THERE)))["epoch"]
+    damage = {"state": {"kept": 1, "a": 2}, "last_text": "another", "rev": 7}
+    await change(store, session_path(THERE), damage, life=epoch)
     faults = [fault async for fault in store.check()]
 
     repaired = await store.repair(faults)
@@ -179,23 +170,3 @@ async def test_a_check_mends_content(store: Store) -> None:
     info = await store.sessions.get_session_info(**THERE)
     assert info is not None
     assert ({"kept": 1, "a": 1}, "the last text") == (found.state, info.last_text)
-
-
-@pytest.mark.parametrize(
-    ("port", "sealed"),
-    [
-        (Documents, SealedDocuments),
-        (Reads, SealedReads),
-        (Objects, SealedPayloadObjects),
-        (Objects, SealedArtifactObjects),
-    ],
-)
-def test_nothing_passes_the_encryption_by_itself(port: type[Any], sealed: type[Any]) -> None:
-    """Each name of a port is encrypted, or named as one without content; any other is missing."""
-    names = {name for name in dir(port) if not name.startswith("_")}
-    own = {name for name in dir(sealed) if name in names}
-
-    assert names == own | sealed.passed_on
-    assert not own & sealed.passed_on
-    with pytest.raises(AttributeError, match="neither has nor passes on 'patch'"):
-        object.__new__(sealed).patch  # noqa: B018

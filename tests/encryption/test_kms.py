@@ -12,15 +12,12 @@ from gcp_adk_store import (
     KmsEnvelope,
     NotProvisionedError,
     RotationReport,
-    SessionLimits,
     Store,
     StoredDataError,
     UnavailableError,
 )
-from gcp_adk_store.cloud.kms import KmsKeyWrapper
-from gcp_adk_store.encryption.wrapping import wrapper_of
 from gcp_adk_store.testing.conformance.running import read
-from tests.support.kms import Kms, served
+from tests.support.kms import Kms, served, wrapper_of, wrapper_over
 
 RING = "projects/p/locations/l/keyRings/r/cryptoKeys"
 KEY, OTHER = f"{RING}/k", f"{RING}/other"
@@ -46,13 +43,13 @@ def kms(serving: tuple[Kms, Any]) -> Kms:
 
 
 @pytest.fixture
-def wrapper(kms: Kms, serving: tuple[Kms, Any]) -> KmsKeyWrapper:
+def wrapper(kms: Kms, serving: tuple[Kms, Any]) -> Any:
     """The wrapper of a key."""
     assert kms.keys
-    return KmsKeyWrapper(KEY, client=serving[1], limits=SessionLimits())
+    return wrapper_over(serving[1], KEY)
 
 
-async def test_a_data_key_comes_back_in_its_place_alone(wrapper: KmsKeyWrapper, kms: Kms) -> None:
+async def test_a_data_key_comes_back_in_its_place_alone(wrapper: Any, kms: Kms) -> None:
     """One request each; what was moved or changed is refused."""
     wrapped = await wrapper.wrap(b"d" * 32, b"here")
 
@@ -64,9 +61,7 @@ async def test_a_data_key_comes_back_in_its_place_alone(wrapper: KmsKeyWrapper, 
         await wrapper.unwrap(wrapped, b"there")
 
 
-async def test_a_store_takes_one_request_a_user_and_rotates(
-    tmp_path: Path, kms: Kms, wrapper: KmsKeyWrapper
-) -> None:
+async def test_a_store_takes_one_request_a_user_and_rotates(tmp_path: Path, kms: Kms, wrapper: Any) -> None:
     """A new version wraps what an older one did."""
     for _ in range(2):
         async with Store.local(tmp_path, encryption=KmsEnvelope(key=wrapper)) as store:
@@ -84,7 +79,7 @@ async def test_a_store_takes_one_request_a_user_and_rotates(
 
 @pytest.mark.usefixtures("passing")
 async def test_a_rotation_goes_on_behind_a_version_that_is_gone(
-    tmp_path: Path, kms: Kms, wrapper: KmsKeyWrapper
+    tmp_path: Path, kms: Kms, wrapper: Any
 ) -> None:
     """Its data keys are counted, and all others are wrapped anew."""
     async with Store.local(tmp_path, encryption=KmsEnvelope(key=wrapper)) as store:
@@ -99,12 +94,12 @@ async def test_a_rotation_goes_on_behind_a_version_that_is_gone(
 
 
 async def test_another_key_takes_over_what_the_older_one_wrapped(
-    kms: Kms, serving: tuple[Kms, Any], wrapper: KmsKeyWrapper
+    kms: Kms, serving: tuple[Kms, Any], wrapper: Any
 ) -> None:
     """Only keys that the settings name are ever asked."""
     wrapped = await wrapper.wrap(b"d" * 32, b"here")
-    named = KmsKeyWrapper(OTHER, KEY, client=serving[1], limits=SessionLimits())
-    alone = KmsKeyWrapper(OTHER, client=serving[1], limits=SessionLimits())
+    named = wrapper_over(serving[1], OTHER, KEY)
+    alone = wrapper_over(serving[1], OTHER)
 
     assert b"d" * 32 == await named.unwrap(wrapped, b"here")
     assert f"{OTHER}/cryptoKeyVersions/1" == (await named.wrap(b"d" * 32, b"here")).version
@@ -125,7 +120,7 @@ async def test_another_key_takes_over_what_the_older_one_wrapped(
     ],
 )
 async def test_each_refusal_says_what_to_do(
-    wrapper: KmsKeyWrapper, kms: Kms, code: grpc.StatusCode, error: type[Exception], says: str
+    wrapper: Any, kms: Kms, code: grpc.StatusCode, error: type[Exception], says: str
 ) -> None:
     """The message names the key, and never a data key."""
     kms.refuses = lambda _: code
@@ -137,7 +132,7 @@ async def test_each_refusal_says_what_to_do(
     assert "dddd" not in str(refused.value)
 
 
-async def test_a_refusal_for_now_is_tried_again(wrapper: KmsKeyWrapper, kms: Kms) -> None:
+async def test_a_refusal_for_now_is_tried_again(wrapper: Any, kms: Kms) -> None:
     """A data key is not lost to one bad second."""
     left = [grpc.StatusCode.UNAVAILABLE]
     kms.refuses = lambda _: left.pop() if left else None
@@ -148,7 +143,7 @@ async def test_a_refusal_for_now_is_tried_again(wrapper: KmsKeyWrapper, kms: Kms
     assert ["encrypt", "encrypt", "decrypt"] == kms.asked
 
 
-async def test_a_damaged_answer_is_not_used(wrapper: KmsKeyWrapper, kms: Kms) -> None:
+async def test_a_damaged_answer_is_not_used(wrapper: Any, kms: Kms) -> None:
     """The checksum shows it, and the key is asked again."""
     wrapped = await wrapper.wrap(b"d" * 32, b"here")
     kms.damaged = 1
@@ -157,9 +152,9 @@ async def test_a_damaged_answer_is_not_used(wrapper: KmsKeyWrapper, kms: Kms) ->
     assert ["encrypt", "decrypt", "decrypt"] == kms.asked
 
 
-async def test_a_wrapper_that_was_closed_leaves_a_lent_client_open(wrapper: KmsKeyWrapper) -> None:
+async def test_a_wrapper_that_was_closed_leaves_a_lent_client_open(wrapper: Any) -> None:
     """And works again."""
     await wrapper.close()
 
     assert await wrapper.wrap(b"d" * 32, b"here")
-    assert isinstance(wrapper_of(KmsEnvelope(key=KEY), None), KmsKeyWrapper)
+    assert type(wrapper) is type(wrapper_of(KmsEnvelope(key=KEY)))

@@ -13,13 +13,12 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from gcp_adk_store import ErasureProgress, ErasureReceipt, FunctionEmbedder, Point, SessionLimits, Store
-from gcp_adk_store.codec.names import upload_name
-from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.turns import WaitingMessage
-from gcp_adk_store.model.keys import ArtifactKey, SessionKey
+from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.testing.emulators import Emulator
+from tests.support.stored import put_upload
 from tests.support.stores import STORES
 from tests.support.temporary import temporary_folder
 from tests.support.traces import in_folder, on_emulators
@@ -236,7 +235,6 @@ async def _artifacts(store: Store, who: dict[str, Any]) -> None:
     await store.artifacts.save_artifact(
         **who, filename="user:mine.txt", artifact=types.Part(text=canary("user-artifact"))
     )
-    key = ArtifactKey.of(app=who["app_name"], user=who["user_id"], session="s", filename="sent.txt")
-    objects = store.artifacts._objects  # a browser puts it without the library
-    upload = ObjectFields(content_type="text/plain", metadata={}, data=canary("upload").encode())
-    await objects.create(upload_name(key, "0" * 32), upload)
+    await put_upload(
+        store, {**who, "session_id": "s", "filename": "sent.txt"}, "0" * 32, canary("upload").encode()
+    )

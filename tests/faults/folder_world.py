@@ -18,7 +18,6 @@ from google.adk.platform import time as platform_time
 
 from gcp_adk_store import ArtifactLimits, ArtifactService, SessionLimits, SessionService
 from gcp_adk_store.codec.names import UPLOADS
-from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.kernel.ports import Backend
 from gcp_adk_store.local.backend import DATABASE, contents_of
 from gcp_adk_store.local.database import Database
@@ -27,6 +26,7 @@ from gcp_adk_store.local.objects import LocalObjects, LocalUploads, local_signer
 from gcp_adk_store.local.sweep import sweep_objects
 from tests.faults.world import DAY_S, NOW, Holdings, Tasks, World, meaning
 from tests.support.folder import files_without_object, read_documents, read_objects
+from tests.support.stored import plain_text
 from tests.support.stores import sessions_over
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class FolderWorld(World):
 
     async def put_upload(self, name: str) -> None:
         objects = self._backend().objects
-        await objects.create(name, ObjectFields(data=b"put", content_type="text/plain", metadata={}))
+        await objects.create(name, plain_text(b"put"))
         await objects.close()
 
     async def collect(self, *, uploads: bool = True) -> None:

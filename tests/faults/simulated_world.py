@@ -11,12 +11,12 @@ import pytest
 
 from gcp_adk_store import ArtifactLimits, ArtifactService, SessionLimits, SessionService, Store
 from gcp_adk_store.codec.names import UPLOADS
-from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.testing.simulation import Fate, Faults, Service, simulate
 from gcp_adk_store.testing.simulation import World as Schedule
 from gcp_adk_store.testing.simulation.faults import Way
 from tests.faults.world import NOW, Holdings, Tasks, World, meaning
 from tests.support.folder import DOCUMENTS, documents_in
+from tests.support.stored import plain_text
 from tests.support.stores import sessions_over
 
 _WAY_S: Final = 0.01
@@ -67,8 +67,7 @@ class SimulatedWorld(World):
             yield kinds, reached
 
     async def put_upload(self, name: str) -> None:
-        fields = ObjectFields(data=b"put", content_type="text/plain", metadata={})
-        await self._service.backend.objects.create(name, fields)
+        await self._service.backend.objects.create(name, plain_text(b"put"))
 
     async def settle(self) -> None:
         """Wait for what services still do for callers that are gone."""

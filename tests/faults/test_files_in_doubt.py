@@ -21,13 +21,11 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store import Erased, ErasureReceipt, GarbageKind, OutcomeUnknownError, SessionLimits, Store
-from gcp_adk_store.codec.objects import ObjectFields
-from gcp_adk_store.local.contents import Contents
-from gcp_adk_store.local.objects import LocalObjects
 from tests.faults.folder_world import STEPS, Kill, Step, watch
 from tests.support.folder import files_without_object
 from tests.support.lengths import at_length
 from tests.support.ready_processes import READY
+from tests.support.stored import plain_text
 from tests.support.temporary import temporary_folder
 from tests.support.traces import in_folder, traces
 
@@ -182,13 +180,12 @@ async def lose(store: Store, *, is_marked: bool) -> str:
             content = await draft.finish()
             if is_marked:
                 raise OutcomeUnknownError("killed")
-    return content.id
+    return str(content.id)
 
 
-def contents_of(store: Store) -> Contents:
+def contents_of(store: Store) -> Any:
     """Return what has the files of *store*."""
-    objects = store.artifacts.storage.objects
-    assert isinstance(objects, LocalObjects)
+    objects: Any = store.artifacts.storage.objects
     return objects._contents
 
 
@@ -237,8 +234,7 @@ async def test_gc_and_fsck_find_a_file_that_no_object_has(tmp_path: Path, is_mar
 async def test_a_file_that_a_call_is_writing_stays_and_the_receipt_says_so(tmp_path: Path) -> None:
     """Its lock says that a row may come, also if the call is of another process and its file is old."""
     async with opened(tmp_path) as store, opened(tmp_path) as other:
-        objects = store.artifacts.storage.objects
-        assert isinstance(objects, LocalObjects)
+        objects: Any = store.artifacts.storage.objects
         async with contents_of(store).draft() as draft:
             await draft.write(SECRET.encode())
             content = await draft.finish()
@@ -246,7 +242,7 @@ async def test_a_file_that_a_call_is_writing_stays_and_the_receipt_says_so(tmp_p
             receipt = await other.erase_user(app_name="app", user_id="user")
             (garbage,) = [each async for each in other.find_garbage()]
             is_gone = await other.remove_garbage(garbage)
-            await objects.insert("name", ObjectFields(content_type="text/plain", metadata={}), content)
+            await objects.insert("name", plain_text(), content)
         read = await other.artifacts.storage.objects.read("name", generation=None)
 
     assert "files" not in receipt.erased

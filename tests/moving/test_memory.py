@@ -2,32 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from google.adk.events import Event
 
-import gcp_adk_store.sessions.fork.format as forks
 from gcp_adk_store import SessionLimits, Store
-from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.state import ScopedState
-from gcp_adk_store.moving import (
-    copy,
-    export_jsonl,
-    export_parquet,
-    import_jsonl,
-    parquet,
-    records,
-    records_of,
-)
-from gcp_adk_store.moving.importing import SessionHeader
-from gcp_adk_store.moving.records import OwnStore, Record
-from gcp_adk_store.sessions.read import events
+from gcp_adk_store.moving import copy, export_jsonl, export_parquet, import_jsonl, records_of
 from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP
 from tests.support.lengths import at_length
 from tests.support.peak_memory import Peak
+from tests.support.small_pieces import move_in_pairs
+from tests.support.stored import put_session
 
 LIMITS = SessionLimits(seal_tail_bytes=1000, segment_cache_bytes=0)
 """A segment for each event."""
@@ -45,12 +32,9 @@ async def events_of(count: int) -> AsyncIterator[Event]:
 
 async def fill(store: Store, sessions: int, length: int) -> None:
     """Make sessions of so many events, each of a user of its own."""
-    target = OwnStore(store.sessions, closes=False)
     for number in range(sessions):
-        key = SessionKey(app=APP, user=f"u{number:05}", session="s")
-        header = SessionHeader(key=key, state={}, last_update_time=1.0)
-        record = Record(header=header, shared=ScopedState(), stamp="", events=events_of(length))
-        await target.write(record, events_of(length))
+        of = {"app_name": APP, "user_id": f"u{number:05}", "session_id": "s"}
+        await put_session(store.sessions, of, events_of(length))
 
 
 async def peak_of(work: Callable[[], Awaitable[object]]) -> int:
@@ -111,14 +95,7 @@ async def test_memory_does_not_grow_with_what_is_moved(
 
     What a service keeps of the sessions that it used lately is beside that; it is bounded.
     """
-    for module, name in (
-        (events, "_SEGMENTS_AT_ONCE"),
-        (forks, "SEGMENTS_PER_COMMIT"),
-        (parquet, "_ROWS"),
-        (records, "_PER_PAGE"),
-    ):
-        monkeypatch.setattr(module, name, 2)  # so that few fill what is worked on at once
-    monkeypatch.setattr(OwnStore, "traits", replace(OwnStore.traits, at_once=2))
+    move_in_pairs(monkeypatch)  # so that few fill what is worked on at once
     await peaks(tmp_path / "first", 2, 2, of=unmeasured)  # what is imported and cached once
     small, large = await peaks(tmp_path / "few", *few), await peaks(tmp_path / "more", *more)
 

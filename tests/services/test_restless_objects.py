@@ -14,22 +14,20 @@ from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
 
-from gcp_adk_store import ArtifactLimits, UnavailableError
-from gcp_adk_store.cloud.storage.calls import StorageCalls
-from gcp_adk_store.cloud.storage.objects import Objects
-from gcp_adk_store.codec.objects import ObjectFields
+from gcp_adk_store import UnavailableError
 from tests.support.clock import PassingTime
+from tests.support.stored import plain_text
+from tests.support.stores import bucket_objects
 
 BORN = datetime(2030, 1, 1, tzinfo=UTC)
 LATER = datetime(2031, 1, 1, tzinfo=UTC)
 PIECES = 7
 
 
-def over(bucket: str, http: requests.Session) -> Objects:
+def over(bucket: str, http: requests.Session) -> Any:
     """Return the objects of *bucket*, for a client with the session *http*."""
     client = Client(project="demo", credentials=AnonymousCredentials(), _http=http)
-    calls = StorageCalls(bucket, project=None, client=client, credentials=None, limits=ArtifactLimits())
-    return Objects(calls)
+    return bucket_objects(bucket, client=client)
 
 
 class Outrun(AuthorizedSession):
@@ -75,9 +73,7 @@ async def test_a_custom_time_that_others_keep_from_moving_ends_as_unavailable(
 ) -> None:
     """Every patch finds an object that another writer has just changed."""
     objects = over(adk_store_bucket, Outrun(passing))
-    await objects.create(
-        "folder/part", ObjectFields(data=b"x", content_type="text/plain", metadata={}, custom_time=BORN)
-    )
+    await objects.create("folder/part", plain_text(b"x", custom_time=BORN))
     async with asyncio.timeout(60):
         with pytest.raises(UnavailableError, match="other writers were first on every try; try again later"):
             await objects.keep_until("folder/", LATER)
@@ -88,7 +84,7 @@ async def test_a_copy_that_gets_nowhere_ends_as_unavailable(adk_store_bucket: st
     """Five requests in a row that copy no byte are enough."""
     http = Rewrites(lambda _: 3)
     objects = over(adk_store_bucket, http)
-    upload = ObjectFields(data=b"a payload", content_type="text/plain", metadata={})
+    upload = plain_text(b"a payload")
     await objects.create("source", upload)
     source = await objects.info("source")
     assert source is not None
@@ -105,7 +101,7 @@ async def test_a_copy_takes_as_many_requests_as_it_gets_further_by(adk_store_buc
     """Each continues the one before; the last one finishes the object."""
     http = Rewrites(lambda number: number if number < PIECES else None)
     objects = over(adk_store_bucket, http)
-    upload = ObjectFields(data=b"a payload", content_type="text/plain", metadata={})
+    upload = plain_text(b"a payload")
     await objects.create("source", upload)
     source = await objects.info("source")
     assert source is not None

@@ -13,6 +13,10 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from google.cloud import kms_v1
 from google.cloud.kms_v1.services.key_management_service.transports import KeyManagementServiceGrpcTransport
 
+from gcp_adk_store import KmsEnvelope, SessionLimits
+from gcp_adk_store.cloud.kms import KmsKeyWrapper
+from gcp_adk_store.encryption import wrapping
+
 SERVICE = "google.cloud.kms.v1.KeyManagementService"
 
 
@@ -93,3 +97,13 @@ def served(kms: Kms) -> Iterator[kms_v1.KeyManagementServiceClient]:
     finally:
         channel.close()
         server.stop(None).wait()
+
+
+def wrapper_over(client: Any, *keys: str) -> KmsKeyWrapper:
+    """Return what wraps data keys by the first of *keys*, over a client of :func:`served`."""
+    return KmsKeyWrapper(*keys, client=client, limits=SessionLimits())
+
+
+def wrapper_of(envelope: KmsEnvelope) -> object:
+    """Return what wraps data keys as *envelope* says."""
+    return wrapping.wrapper_of(envelope, None)

@@ -3,9 +3,12 @@
 Other numbers of the library that are no options have names here, too.
 """
 
+from dataclasses import replace
 from typing import Final
 
 import pytest
+
+from gcp_adk_store.moving.records import OwnStore
 
 PIECE_BYTES: Final = 256 * 1024
 """Of a file, in one request: the least that Cloud Storage takes."""
@@ -40,6 +43,12 @@ def set_numbers(patch: pytest.MonkeyPatch, **numbers: float) -> None:
     """Let *patch* give numbers of the library other values."""
     for name, number in numbers.items():
         patch.setattr(f"gcp_adk_store.{_NUMBERS[name]}", number)
+
+
+def move_in_pairs(patch: pytest.MonkeyPatch) -> None:
+    """Let *patch* copy, export and import two sessions, segments, rows and pages at once."""
+    set_numbers(patch, moved_parquet_rows=2, moved_per_page=2, segments_at_once=2, segments_per_commit=2)
+    patch.setattr(OwnStore, "traits", replace(OwnStore.traits, at_once=2))
 
 
 def use_small_pieces(patch: pytest.MonkeyPatch) -> None:

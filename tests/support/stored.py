@@ -52,10 +52,15 @@ async def put(store: Store, path: str, fields: Mapping[str, Any]) -> None:
     await replace(store.sessions.storage.documents, {path: fields})
 
 
-async def change(store: Store, path: str, fields: Mapping[str, Any], *, without: Sequence[str] = ()) -> None:
-    """Set fields of a document, and remove those that it is to be *without*; all others stay."""
+async def change(
+    store: Store, path: str, fields: Mapping[str, Any], *, without: Sequence[str] = (), life: str = ""
+) -> None:
+    """Set fields of a document, and remove those that it is to be *without*; all others stay.
+
+    A store that encrypts binds them to the *life* of a session, its epoch.
+    """
     mask = [(name,) for name in (*fields, *without)]
-    await store.sessions.storage.documents.commit([Write(path=path, fields=fields, mask=mask)])
+    await store.sessions.storage.documents.commit([Write(path=path, fields=fields, mask=mask, life=life)])
 
 
 async def remove(store: Store, *paths: str) -> None:
@@ -83,7 +88,7 @@ async def put_upload(store: Store, of: Mapping[str, str], upload_id: str, data: 
     app, user, session = of["app_name"], of["user_id"], of["session_id"]
     key = ArtifactKey.of(app=app, user=user, session=session, filename=of["filename"])
     name = upload_name(key, upload_id)
-    await put_object(store, name, data)
+    await store.artifacts.storage.objects.create(name, plain_text(data))
     return name
 
 
@@ -91,10 +96,14 @@ async def put_object(
     store: Store, name: str, data: bytes, *, metadata: Mapping[str, str] | None = None
 ) -> None:
     """Write an object of plain text to the store's bucket."""
-    fields = ObjectFields(data=data, content_type="text/plain", metadata=metadata or {})
     objects = store.sessions.storage.payloads.objects
     assert objects is not None
-    await objects.create(name, fields)
+    await objects.create(name, plain_text(data, metadata=metadata or {}))
+
+
+def plain_text(data: bytes = b"", **others: Any) -> ObjectFields:
+    """Return an object of plain text to write, with its *others* properties."""
+    return ObjectFields(**{"data": data, "content_type": "text/plain", "metadata": {}, **others})
 
 
 async def _appended(store: Store, events: Sequence[Event]) -> None:

@@ -10,6 +10,8 @@ from grpc.aio import ClientInterceptor, insecure_channel
 from gcp_adk_store import ArtifactLimits, SessionLimits, SessionService, Store
 from gcp_adk_store.cloud.firestore.channels import Connection, connect
 from gcp_adk_store.cloud.firestore.documents import Documents, open_documents
+from gcp_adk_store.cloud.storage.calls import StorageCalls
+from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.sessions.read.payloads import Payloads
@@ -39,6 +41,14 @@ def firestore_documents(project: str, interceptors: Sequence[ClientInterceptor] 
         interceptors=interceptors,
         limits=SessionLimits(),
     )
+
+
+def bucket_objects(bucket: str, *, client: Any = None, limits: ArtifactLimits | None = None) -> Objects:
+    """Return the objects of *bucket*, which a lent *client* asks for, or one of their own."""
+    calls = StorageCalls(
+        bucket, project="demo", client=client, credentials=None, limits=limits or ArtifactLimits()
+    )
+    return Objects(calls)
 
 
 def documents_at(address: str, *, emulator: str | None = None) -> Documents:

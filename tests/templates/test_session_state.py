@@ -22,7 +22,6 @@ from gcp_adk_store import (
     resolve_template,
     session_instruction,
 )
-from gcp_adk_store.templates.lint import lint_template
 
 EXTENDED = TemplateSettings(extended=True)
 ORDER = {"items": [{"name": "tea", "price": 3}], "total": None, "tags": ("x", "y")}
@@ -124,7 +123,6 @@ async def test_what_is_no_template_no_settings_or_no_context_is_a_clear_error() 
         (partial(inject_session_state, context=session()), None),
         (session_instruction, None),
         (partial(resolve_template, inputs={}), 5),
-        (lint_template, 5),
     )
     for call, wrong in calls:
         with pytest.raises(InvalidInputError, match=f"template must be a text, not {type(wrong).__name__}"):

@@ -1,25 +1,22 @@
 """A conversation is looked at while it is held, and saved as an evaluation that passes."""
 
+import asyncio
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from google.adk.events import Event
-from google.genai import types
 
 from gcp_adk_store import Store
-from gcp_adk_store.ces import RunLog
-from gcp_adk_store.ces.host.logs import LOG, with_logs
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.cli.servers import inspecting
-from gcp_adk_store.inspector import conversation as inspected
-from gcp_adk_store.inspector.masking import Mask
-from gcp_adk_store.settings import MEMORY
+from gcp_adk_store.inspector import create_app
 from tests.ces.callbacks import callback
 from tests.ces.conversation.apps import write_app, write_files
+from tests.inspector.story import seen
 
 GREET = '''def greet(name: str) -> str:
     """Greet."""
@@ -159,21 +156,24 @@ def test_a_turn_that_failed_or_that_a_golden_would_not_check_makes_none(app: Pat
     assert not golden.exists()
 
 
-async def test_the_inspector_shows_the_log_of_code_when_it_is_asked_to() -> None:
-    """What ran is named, and what it returned is masked."""
-    assert inspected.LOG == LOG
-    log = RunLog(what="greet", agent="root", printed="a secret\n", warnings=("slow",), failure="KeyError: 1")
-    event = Event(author="root", content=types.Content(role="model", parts=[types.Part(text="Hello")]))
-    async with Store.local(MEMORY) as store:
-        session = await store.sessions.create_session(app_name="shop", user_id="ada", session_id="s1")
-        await store.sessions.append_event(session, with_logs(event, [log], 1000))
-        async with inspecting(store, "in memory", 0) as address, httpx.AsyncClient(timeout=60) as client:
-            page = f"{address}/session?app=shop&user=ada&session=s1"
-            masked = (await client.get(page)).text
-            found = await store.sessions.get_session(app_name="shop", user_id="ada", session_id="s1")
+def test_the_inspector_shows_the_log_of_code_when_it_is_asked_to(app: Path) -> None:
+    """What ran is named, and what it printed, warned of and failed with is masked."""
+    loud = GREET.replace(
+        "    set_variable", "    ces_requests.get('http://nowhere.test')\n    1 / 0\n    set_variable"
+    )
+    write_files(app, {"tools/greet/python_function/python_code.py": loud})
+    ces("chat", app, "--local", str(app.parent / "store"), *KEY, says="Hi\n")
+    masked, shown = asyncio.run(shown_of(app.parent / "store"))
 
-    assert "Log of <code><bdi>root: greet</bdi></code>" in masked
+    assert "Log of desk: greet" in masked
     assert "secret" not in masked
-    assert found is not None
-    (shown,) = inspected.event_view(found.events[0], Mask(lifted=True)).logs
-    assert shown[1].text == "a secret\nwarning: slow\nKeyError: 1"
+    assert re.search(r"a secret of Ada warning: .*nowhere.test.* ZeroDivisionError", shown)
+
+
+async def shown_of(folder: Path) -> list[str]:
+    """Return the text of the session's page, with its content masked and revealed."""
+    async with Store.local(folder) as store:
+        place = {"app": "shop", "user": "ada", "session": "s1"}
+        options: tuple[dict[str, Any], ...] = ({}, {"reveal": "always"})
+        apps = [create_app(store, authorize=lambda *_: True, **each) for each in options]
+        return [(await seen(each, "session", place)).text for each in apps]

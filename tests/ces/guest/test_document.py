@@ -1,10 +1,9 @@
 """The page about the runtime says what is so."""
 
-import dataclasses
 import re
 
-from gcp_adk_store.ces.guest.contract import Answer, Request, RunSettings
-from gcp_adk_store.ces.guest.namespace import CLASSES
+from tests.ces.guest import seed
+from tests.ces.guest.runs import FIELDS, SETTINGS
 from tests.support.documents import ROOT, blocks
 
 PAGE = (ROOT / "docs/ces-runtime.md").read_text()
@@ -31,14 +30,13 @@ def spelt(default: object) -> str:
 def test_its_settings_are_those_that_there_are() -> None:
     """Each in one row, in the order of the code, with its default."""
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", section("What we chose"), re.MULTILINE))
-    defaults = {field.name: field.default for field in dataclasses.fields(RunSettings)}
 
-    assert list(rows) == list(defaults)
-    assert rows == {name: spelt(value) for name, value in defaults.items()}
+    assert list(rows) == list(SETTINGS)
+    assert rows == {name: spelt(value) for name, value in SETTINGS.items()}
 
 
 def test_it_names_every_class_and_every_field() -> None:
     """The version is named as such."""
-    names = {*CLASSES, *Request.__annotations__, *Answer.__annotations__} - {"version"}
+    names = {*seed.CLASSES, *FIELDS} - {"version"}
 
     assert {name for name in names if f"`{name}`" not in PAGE} == set()

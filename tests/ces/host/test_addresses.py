@@ -14,7 +14,7 @@ import pytest
 from gcp_adk_store.ces import HttpPolicy, SessionKey
 from gcp_adk_store.ces.host.toolbox import Situation
 from gcp_adk_store.ces.http.fetching import Fetched, HttpAccess, Outgoing
-from gcp_adk_store.ces.http.policy import is_loopback, is_public, read_address
+from gcp_adk_store.ces.http.policy import AllowedHost, is_loopback, is_public, read_address
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.host.web import Web
 
@@ -37,6 +37,15 @@ def test_the_internets_addresses_are_public() -> None:
     assert all(is_public(read_address(text)) for text in PUBLIC)
     with pytest.raises(ValueError, match="zone"):
         read_address("fe80::1%eth0")
+
+
+def test_this_machine_is_reached_only_where_it_is_named() -> None:
+    """Whatever its name resolves to."""
+    here = ("127.0.0.1", "127.1.2.3:8791", "localhost:*", "localhost", "[::1]:8080", "::1")
+    elsewhere = ("api.example.com:443", "10.0.0.1", "*", "*.localhost.example.com")
+
+    assert [True] * len(here) == [AllowedHost.of(host).is_here for host in here]
+    assert not any(AllowedHost.of(host).is_here for host in elsewhere)
 
 
 async def fetched(url: str, policy: HttpPolicy) -> Fetched:

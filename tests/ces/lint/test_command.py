@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from gcp_adk_store.ces.apps.findings import RULES
 from gcp_adk_store.cli.command import command
 from tests.ces.conversation.apps import write_app, write_files
 
@@ -97,14 +96,6 @@ def test_without_the_extra_it_says_how_to_get_it(folder: Path) -> None:
     assert 2 == result.returncode
     assert "the module yaml is missing" in result.stderr
     assert "pip install '.[ces]' in a clone" in result.stderr
-
-
-def test_the_page_lists_every_rule() -> None:
-    """With its severity."""
-    page = (Path(__file__).parents[3] / "docs/ces-commands.md").read_text()
-
-    for code, rule in RULES.items():
-        assert f"| `{code}` | {rule.severity} | {rule.looks_for} |" in page
 
 
 BAD = "def greet(name):\n    return 1\n"
