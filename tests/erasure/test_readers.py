@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from gcp_adk_store import ErasureReceipt, OutcomeUnknownError, Store
-from gcp_adk_store.local import database
 from gcp_adk_store.moving import records_of
 from tests.erasure.conftest import APP, FILLED, LIMITS, OWNER, PLACES, USER, canary, erase, said
 from tests.support.small_pieces import set_numbers
@@ -38,21 +37,20 @@ async def test_an_erasure_waits_for_a_reader_and_writes_the_file_anew_once(
 ) -> None:
     """It ends when the reader does, with a receipt and no byte in the files."""
     store, other = stores
-    waits, anew = asyncio.Event(), 0
-    write_anew = database._write_anew
+    loop, waits, ran = asyncio.get_running_loop(), asyncio.Event(), list[str]()
+    connect = sqlite3.connect
 
-    def counted(sql: sqlite3.Connection) -> None:
-        nonlocal anew
-        anew += 1
-        write_anew(sql)
+    def note(statement: str) -> None:
+        ran.append(statement)
+        if ran.count("PRAGMA wal_checkpoint(TRUNCATE)") == 2:
+            loop.call_soon_threadsafe(waits.set)
 
-    def jitter(attempt: int, *, longest_s: float) -> float:
-        del attempt, longest_s
-        waits.set()
-        return 0.0
+    def traced(*given: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*given, **options)
+        connection.set_trace_callback(note)
+        return connection
 
-    monkeypatch.setattr(database, "jitter", jitter)
-    monkeypatch.setattr(database, "_write_anew", counted)
+    monkeypatch.setattr(sqlite3, "connect", traced)
     async with AsyncExitStack() as reading:
         reads = await reading.enter_async_context(other.sessions.storage.documents.snapshot())
         before = [found.fields for found in await reads.query("", "adk_sessions", all_descendants=True)]
@@ -67,7 +65,7 @@ async def test_an_erasure_waits_for_a_reader_and_writes_the_file_anew_once(
 
     assert isinstance(receipt, ErasureReceipt)
     assert [] == left_in_files(filled_folder)
-    assert 1 == anew
+    assert 1 == ran.count("VACUUM")
 
 
 async def test_an_erasure_that_waits_too_long_says_what_is_left_and_the_end_of_the_reader_removes_it(

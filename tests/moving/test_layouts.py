@@ -9,10 +9,12 @@ import pytest
 from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService
 
-from gcp_adk_store import InvalidInputError, Store
+from gcp_adk_store import InvalidInputError, Store, StoredDataError
+from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.moving import copy
 from gcp_adk_store.moving.adk_firestore import AdkFirestore
 from gcp_adk_store.moving.adk_java import AdkJava
+from gcp_adk_store.moving.memories import adk_firestore_memories
 from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP
 from tests.support.small_pieces import set_numbers
@@ -172,3 +174,18 @@ async def test_the_layout_of_adk_for_java_is_for_reading_alone(raw: Any) -> None
         for target in targets:
             with pytest.raises(InvalidInputError, match="for reading alone"):
                 await copy(store.sessions, target, app_name=APP)
+
+
+@pytest.mark.parametrize(
+    "damage", [{"timestamp": "yesterday"}, {"content": {"parts": "secret"}}, {"author": 7}], ids=str
+)
+async def test_a_damaged_memory_of_adks_service_is_named_without_its_content(
+    raw: Any, damage: dict[str, Any]
+) -> None:
+    """The document alone is at fault."""
+    stored = {"appName": "app", "userId": "ada", "content": {"parts": [{"text": "secret"}]}, "timestamp": 5.0}
+    await put(raw, "memories/one", **{**stored, **damage})
+    with pytest.raises(StoredDataError, match="memories/one") as raised:
+        _ = [one async for one in adk_firestore_memories(raw, UserKey(app="app", user="ada"))]
+
+    assert "secret" not in f"{raised.value}"

@@ -35,6 +35,8 @@ _NUMBERS: Final = {
     "segments_at_once": "sessions.read.events._SEGMENTS_AT_ONCE",
     "refresh_wait_s": "cloud.auth.tokens._LONGEST_REFRESH_S",
     "segments_per_commit": "sessions.fork.format.SEGMENTS_PER_COMMIT",
+    "swept_at_once": "local.sweep._AT_ONCE",
+    "swept_steps": "local.sweep._STEPS",
     "wait_for_readers_s": "local.database._LONGEST_WAIT_S",
 }
 

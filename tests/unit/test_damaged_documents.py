@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gcp_adk_store import InvalidInputError, StoredDataError
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.events import event_timestamp
-from gcp_adk_store.codec.packing import pack_segment
+from gcp_adk_store.codec.packing import pack_segment, unpack
 from gcp_adk_store.codec.stored import read_chunk, read_header, read_segment, read_session, read_state
 from gcp_adk_store.codec.values import Foreign, decode_value
 from gcp_adk_store.codec.writes import Document
@@ -29,7 +29,8 @@ from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.sessions.lifecycle.format import read_deletions
 from gcp_adk_store.sessions.read.completion import decode_events
 from tests.support import damage
-from tests.support.damage import HUSH, damaged
+from tests.support.damage import BOMB, HUSH, damaged
+from tests.support.peak_memory import Peak
 
 LAYOUT = Layout("adk")
 KEY = SessionKey(app="shop", user="u/1", session="__s__")
@@ -346,3 +347,30 @@ def test_a_session_has_no_more_segments_than_are_read() -> None:
         LAYOUT.seal(full, segment, now=0)
     with pytest.raises(StoredDataError, match="has a field that cannot be right: sealed"):
         read_session(document({**header, "sealed": 100_001}))
+
+
+@given(st.binary(max_size=50))
+def test_what_was_packed_is_unpacked_up_to_its_very_size(data: bytes) -> None:
+    """A bound of as many bytes takes it, one byte less does not."""
+    assert data == unpack(zlib.compress(data), limit=len(data))
+    if data:
+        with pytest.raises(ValueError, match=f"over {len(data) - 1} bytes"):
+            unpack(zlib.compress(data), limit=len(data) - 1)
+
+
+@given(st.binary(max_size=50), st.data())
+def test_a_part_or_more_than_the_whole_is_refused(data: bytes, draw: st.DataObject) -> None:
+    """It is never taken for a shorter text."""
+    packed = zlib.compress(data)
+    cut = packed[: draw.draw(st.integers(0, len(packed) - 1))]
+    for wrong in (cut, packed + b"x"):
+        with pytest.raises(ValueError, match=r"."):
+            unpack(wrong, limit=100)
+
+
+def test_a_bomb_takes_no_more_memory_than_the_bound() -> None:
+    """64 KiB that would become 64 MiB."""
+    with Peak() as held, pytest.raises(ValueError, match="over 1000000 bytes"):
+        unpack(BOMB, limit=1_000_000)
+
+    assert held.bytes < 4_000_000

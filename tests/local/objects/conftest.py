@@ -15,6 +15,7 @@ from gcp_adk_store.local.backend import contents_of
 from gcp_adk_store.local.contents import Contents
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.objects import LocalObjects, LocalUploads, local_signer
+from gcp_adk_store.local.sweep import Sweeper, sweep_objects
 from tests.support.temporary import temporary_folder
 
 FIELDS: Final = ObjectFields(content_type="text/plain", metadata={"k": "v"})
@@ -38,6 +39,18 @@ class Kept:
     contents: Contents
     objects: LocalObjects
     uploads: LocalUploads
+
+    def sweeper(self) -> Sweeper:
+        """Return what sweeps once an hour, as another process has it."""
+        return Sweeper(self.database, self.contents)
+
+    async def sweep(self, at: float) -> int:
+        """Remove what has expired *at* a time, and files without objects; return how many."""
+        return await sweep_objects(self.database, self.contents, now=at)
+
+    def swept(self) -> LocalObjects:
+        """Return the objects as a store has them, which sweeps."""
+        return LocalObjects(self.database, self.contents, ArtifactLimits(), sweeper=self.sweeper())
 
     def service(self) -> ArtifactService:
         """Return the service over them."""

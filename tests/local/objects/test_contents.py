@@ -7,18 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from gcp_adk_store import ArtifactLimits, InvalidInputError, OutcomeUnknownError
-from gcp_adk_store.local.contents import Contents, FileContents
-from gcp_adk_store.local.object_rows import Content
+from gcp_adk_store import InvalidInputError, OutcomeUnknownError
 from tests.local.objects.conftest import Kept, kept_at, upload
 
 
-async def put(contents: Contents, *pieces: bytes) -> Content:
-    """Keep some pieces as one content."""
-    async with contents.draft() as draft:
-        for piece in pieces:
-            await draft.write(piece)
-        return await draft.finish()
+async def put(kept: Kept, data: bytes) -> str:
+    """Keep *data*, and return the name of its file."""
+    async with kept.contents.draft() as draft:
+        await draft.write(data)
+        return (await draft.finish()).id
 
 
 def marks(folder: Path) -> list[str]:
@@ -40,18 +37,17 @@ class TestContents:
             synchronised.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
             fsync(descriptor)
 
-        await put(on_disk.contents, b"first")  # which makes the folders above
+        await put(on_disk, b"first")  # which makes the folders above
         monkeypatch.setattr(os, "fsync", noted)
-        content = await put(on_disk.contents, b"second")
-        place = folder / "objects" / content.id[:2]
-        assert [str(place / f"{content.id}.part"), str(place)] == synchronised[-2:]
+        name = await put(on_disk, b"second")
+        place = folder / "objects" / name[:2]
+        assert [str(place / f"{name}.part"), str(place)] == synchronised[-2:]
         assert {str(folder / "objects")} >= {*synchronised[:-2]} - {str(folder)}
 
     def test_a_path_that_is_a_file_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "objects").write_bytes(b"")
-        contents = FileContents(tmp_path / "objects", ArtifactLimits())
         with pytest.raises(InvalidInputError, match="objects"):
-            asyncio.run(put(contents, b"x"))
+            asyncio.run(put(kept_at(tmp_path), b"x"))
 
 
 @pytest.mark.linux
@@ -65,7 +61,7 @@ def test_what_a_store_makes_is_for_its_user_alone_whatever_the_umask(tmp_path: P
             kept = kept_at(folder)
             asyncio.run(kept.objects.create("a", upload()))
             with pytest.raises(OutcomeUnknownError):
-                asyncio.run(_lose(kept.contents))
+                asyncio.run(_lose(kept))
             kept_here = [*folder.rglob("*")]
             assert {".sqlite3", ".sqlite3-wal", ".sqlite3-shm", ".write"} <= {
                 each.suffix for each in kept_here
@@ -81,7 +77,7 @@ def test_what_a_store_makes_is_for_its_user_alone_whatever_the_umask(tmp_path: P
     ]
 
 
-async def _lose(contents: Contents) -> None:
-    async with contents.draft() as draft:
+async def _lose(kept: Kept) -> None:
+    async with kept.contents.draft() as draft:
         await draft.finish()
         raise OutcomeUnknownError("no answer")

@@ -9,17 +9,15 @@ from pathlib import Path
 import pytest
 from google.adk.platform import time as platform_time
 
-from gcp_adk_store import ArtifactLimits, UnavailableError
-from gcp_adk_store.local import sweep
-from gcp_adk_store.local.object_rows import Content
-from gcp_adk_store.local.objects import LocalObjects
-from gcp_adk_store.local.sweep import Sweeper, sweep_objects
+from gcp_adk_store import UnavailableError
 from tests.local.objects.conftest import FIELDS, Kept, files, upload
 from tests.support.logs import of_ours
+from tests.support.small_pieces import set_numbers
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 AT = NOW.timestamp()
-DAY_S = 24 * 3600.0
+HOUR_S = 3600.0
+DAY_S = 24 * HOUR_S
 
 
 async def put(kept: Kept, name: str, until: datetime | None) -> None:
@@ -35,29 +33,28 @@ class TestExpiry:
         await put(kept, "now", NOW)
         await put(kept, "future", NOW + timedelta(microseconds=1))
         await put(kept, "never", None)
-        assert 2 == await sweep_objects(kept.database, kept.contents, now=AT)
+        assert 2 == await kept.sweep(AT)
         assert ["future", "never"] == await kept.objects.names("", delimiter=None)
-        assert 0 == await sweep_objects(kept.database, kept.contents, now=AT)
+        assert 0 == await kept.sweep(AT)
 
     async def test_one_sweep_is_bounded_and_the_next_goes_on(
         self, kept: Kept, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sweep, "_AT_ONCE", 2)
-        monkeypatch.setattr(sweep, "_STEPS", 2)
+        set_numbers(monkeypatch, swept_at_once=2, swept_steps=2)
         for number in range(5):
             await put(kept, f"{number}", NOW - timedelta(seconds=5 - number))
-        assert 4 == await sweep_objects(kept.database, kept.contents, now=AT)
+        assert 4 == await kept.sweep(AT)
         assert ["4"] == await kept.objects.names("", delimiter=None)
-        assert 1 == await sweep_objects(kept.database, kept.contents, now=AT)
+        assert 1 == await kept.sweep(AT)
 
 
 class TestOrphans:
     """Files that no object has."""
 
-    async def orphan(self, kept: Kept) -> Content:
+    async def orphan(self, kept: Kept) -> None:
         async with kept.contents.draft() as draft:
             await draft.write(b"x")
-            return await draft.finish()
+            await draft.finish()
 
     @pytest.mark.parametrize(("age_s", "left"), [(DAY_S - 60, 1), (DAY_S + 60, 0)])
     @pytest.mark.parametrize("rename", [lambda path: path, lambda path: path.with_suffix(".part")])
@@ -68,14 +65,14 @@ class TestOrphans:
         (path,) = files(folder)
         path.rename(rename(path))
         os.utime(rename(path), (AT - age_s, AT - age_s))
-        assert 1 - left == await sweep_objects(on_disk.database, on_disk.contents, now=AT)
+        assert 1 - left == await on_disk.sweep(AT)
         assert left == len(files(folder))
 
     async def test_a_file_with_an_object_stays_however_old_it_is(self, on_disk: Kept, folder: Path) -> None:
         await put(on_disk, "a", None)
         (path,) = files(folder)
         os.utime(path, (0, 0))
-        assert 0 == await sweep_objects(on_disk.database, on_disk.contents, now=AT)
+        assert 0 == await on_disk.sweep(AT)
         assert [path] == files(folder)
 
     async def test_a_file_that_is_being_written_stays_however_old_it_is(
@@ -86,12 +83,12 @@ class TestOrphans:
                 await write()
                 (path,) = files(folder)
                 os.utime(path, (0, 0))
-                assert 0 == await sweep_objects(on_disk.database, on_disk.contents, now=AT)
+                assert 0 == await on_disk.sweep(AT)
                 assert [path] == files(folder)
             os.utime(path, (AT, AT))
-        assert 0 == await sweep_objects(on_disk.database, on_disk.contents, now=AT)
+        assert 0 == await on_disk.sweep(AT)
         os.utime(path, (0, 0))
-        assert 1 == await sweep_objects(on_disk.database, on_disk.contents, now=AT)
+        assert 1 == await on_disk.sweep(AT)
 
     async def test_a_writer_whose_file_was_taken_records_no_object(self, on_disk: Kept, folder: Path) -> None:
         async def lose() -> None:
@@ -114,7 +111,7 @@ class TestOrphans:
             os.utime(each, (0, 0))
         (path.parent / "folder").mkdir()
         os.utime(path.parent / "folder", (0, 0))
-        assert 0 == await sweep_objects(on_disk.database, on_disk.contents, now=time.time())
+        assert 0 == await on_disk.sweep(time.time())
         assert all(each.exists() for each in foreign)
 
     async def test_a_file_in_the_folder_of_another_name_is_not_reported_as_removed(
@@ -141,32 +138,32 @@ class TestSweeper:
     async def test_the_first_call_sweeps_and_a_process_does_not_look_again_within_an_hour(
         self, kept: Kept, clock: list[float]
     ) -> None:
-        sweeper = Sweeper(kept.database, kept.contents)
+        sweeper = kept.sweeper()
         await put(kept, "a", NOW)
         assert 1 == await sweeper.sweep_if_due()
         await put(kept, "b", NOW)
-        clock[0] += 2 * sweep.EVERY_S
+        clock[0] += 2 * HOUR_S
         assert 0 == await sweeper.sweep_if_due()
 
     async def test_another_process_sweeps_when_an_hour_has_passed(
         self, kept: Kept, clock: list[float]
     ) -> None:
         async def sweep_elsewhere() -> int:
-            return await Sweeper(kept.database, kept.contents).sweep_if_due()
+            return await kept.sweeper().sweep_if_due()
 
         await sweep_elsewhere()
         await put(kept, "a", NOW)
-        clock[0] += sweep.EVERY_S - 1
+        clock[0] += HOUR_S - 1
         assert 0 == await sweep_elsewhere()
         clock[0] += 1
         assert 1 == await sweep_elsewhere()
 
     async def test_a_clock_that_was_wrong_prevents_no_sweep(self, kept: Kept, clock: list[float]) -> None:
         clock[0] += 1000 * DAY_S
-        await Sweeper(kept.database, kept.contents).sweep_if_due()
+        await kept.sweeper().sweep_if_due()
         clock[0] = AT
         await put(kept, "a", NOW)
-        assert 1 == await Sweeper(kept.database, kept.contents).sweep_if_due()
+        assert 1 == await kept.sweeper().sweep_if_due()
 
     async def test_a_failure_is_logged_and_not_raised(
         self, on_disk: Kept, folder: Path, clock: list[float], caplog: pytest.LogCaptureFixture
@@ -174,7 +171,7 @@ class TestSweeper:
         del clock
         folder.mkdir()
         (folder / "objects").touch()
-        assert 0 == await Sweeper(on_disk.database, on_disk.contents).sweep_if_due()
+        assert 0 == await on_disk.sweeper().sweep_if_due()
         assert "sweep" in caplog.text
 
     async def test_a_store_that_cannot_be_opened_is_left_to_the_call_that_opens_it(
@@ -183,13 +180,12 @@ class TestSweeper:
         del clock
         folder.mkdir()
         (folder / "store.sqlite3").write_bytes(b"no database" * 1000)
-        assert 0 == await Sweeper(on_disk.database, on_disk.contents).sweep_if_due()
+        assert 0 == await on_disk.sweeper().sweep_if_due()
         assert [] == of_ours(caplog)
 
     async def test_a_new_object_lets_expired_ones_go(self, kept: Kept, clock: list[float]) -> None:
         del clock
         await put(kept, "a", NOW)
-        sweeper = Sweeper(kept.database, kept.contents)
-        objects = LocalObjects(kept.database, kept.contents, ArtifactLimits(), sweeper=sweeper)
+        objects = kept.swept()
         await objects.create("b", upload())
         assert ["b"] == await objects.names("", delimiter=None)
