@@ -1,7 +1,6 @@
 """Show what ``gcp-adk-store memory`` prints, deletes and refuses."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ from google.genai import types
 
 from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.memory import contents
 from tests.cli.conftest import HOSTILE, STEERING, done, follow
+from tests.memory.conftest import without_numpy
 from tools.benchmarks.memory_embedder import PartsEmbedder
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "ada"}
@@ -155,8 +154,7 @@ def test_what_names_no_embedder_is_refused(folder: Path) -> None:
 
 def test_a_missing_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the command that installs it; it ends with 2."""
-    contents.require_numpy.cache_clear()
-    monkeypatch.setitem(sys.modules, "numpy", None)
+    without_numpy(monkeypatch)
     refused = run(folder, "reindex")
 
     assert (2, True) == (refused.exit_code, "the package numpy: pip install" in refused.stderr)

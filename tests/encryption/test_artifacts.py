@@ -4,7 +4,6 @@ import asyncio
 import io
 from array import array
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,43 +12,29 @@ import pytest
 from google.genai import types
 
 from gcp_adk_store import (
-    ArtifactLimits,
     ArtifactService,
     InvalidInputError,
     KeyDestroyedError,
     Point,
-    SessionLimits,
     Store,
     StoredDataError,
     UnavailableError,
 )
-from gcp_adk_store.codec.names import upload_name
-from gcp_adk_store.codec.objects import ENCRYPTED, ObjectFields
-from gcp_adk_store.encryption.artifacts import SealedArtifactUploads
-from gcp_adk_store.encryption.sealing import (
-    FRAME_BYTES,
-    HEADER_BYTES,
-    STORED_FRAME_BYTES,
-    NotForHereError,
-    content_size,
-    stored_size,
-)
-from gcp_adk_store.local.backend import open_backend
-from gcp_adk_store.model.keys import ArtifactKey
 from gcp_adk_store.moving import copy
-from gcp_adk_store.moving.report import WRONG
-from gcp_adk_store.store.opening import encrypted
 from gcp_adk_store.testing.conformance import ArtifactServiceConformance
 from gcp_adk_store.testing.emulators import Emulator
 from tests.encryption.conftest import CountingWrapper, envelope
 from tests.erasure.conftest import APP, OTHER, USER, erase, said
 from tests.support.peak_memory import Peak
+from tests.support.stored import plain_text, put_upload
 from tests.support.traces import in_folder, on_emulators, traces
 
 WHO: Any = {"app_name": APP, "user_id": USER, "session_id": "s"}
 FILE: Any = {**WHO, "filename": "file"}
 NAME = f"{APP}/{USER}/s/file/0"
 MIB = 1024 * 1024
+FRAME_BYTES, STORED_FRAME_BYTES, HEADER_BYTES = MIB, MIB + 16, 37
+"""As docs/encryption.md has them."""
 
 
 @pytest.fixture
@@ -69,7 +54,7 @@ async def put(store: Store, name: str, data: bytes, metadata: dict[str, str]) ->
     """Replace an object by other bytes."""
     objects = bucket_of(store)
     await objects.delete(name, generation=None)
-    await objects.create(name, ObjectFields(content_type="text/plain", metadata=metadata, data=data))
+    await objects.create(name, plain_text(data, metadata=metadata))
 
 
 async def stored(store: Store, name: str = NAME) -> tuple[bytes, dict[str, str]]:
@@ -119,21 +104,8 @@ async def test_bytes_of_any_size_come_back_whole_and_in_parts(store: Store, size
         reader.seek(max(0, start))
         assert data[max(0, start) : max(end, 0)] == await reader.read(max(0, end - max(0, start)))
     raw, metadata = await stored(store)
-    assert stored_size(size) == len(raw)
-    assert {ENCRYPTED, "b", "adkDisplayName"} <= metadata.keys()
-
-
-def test_the_sizes_of_streams_belong_to_one_content_each() -> None:
-    """Sizes between them belong to none."""
-    found = {}
-    for frames in range(4):  # around the border of each
-        border = HEADER_BYTES + frames * STORED_FRAME_BYTES
-        for stored in range(max(0, border - 99), border + 99):
-            with suppress(NotForHereError):
-                found[content_size(stored)] = stored
-    assert all(stored == stored_size(size) for size, stored in found.items())
-    assert {0, 1, FRAME_BYTES, FRAME_BYTES + 1, 3 * FRAME_BYTES, 3 * FRAME_BYTES + 1} <= found.keys()
-    assert HEADER_BYTES not in found.values()
+    assert size + 37 + 16 * max(1, -(-size // MIB)) == len(raw)
+    assert {"adkStoreEncrypted", "b", "adkDisplayName"} <= metadata.keys()
 
 
 async def test_texts_files_elsewhere_and_json_come_back(store: Store) -> None:
@@ -218,10 +190,9 @@ async def test_a_piece_that_arrives_in_part_is_sent_again_as_it_was() -> None:
 
     async with Store.local(":memory:", encryption=envelope(artifacts=True)) as store:
         uploads: Any = store.artifacts.storage.uploads
-        lossy = SealedArtifactUploads(Lossy(), uploads._places, uploads._keys)
-        fields = ObjectFields(content_type="text/plain", metadata={})
+        uploads._uploads, fields = Lossy(), plain_text()
         reported: list[int] = []
-        await lossy.create(NAME, fields, size=len(source), read_at=read_at, on_progress=reported.append)
+        await uploads.create(NAME, fields, size=len(source), read_at=read_at, on_progress=reported.append)
         await bucket_of(store).create(NAME, replace(fields, data=whole))
         part = await store.artifacts.load_artifact(**FILE)
 
@@ -343,11 +314,9 @@ async def test_urls_are_refused_and_the_way_out_is_named(store: Store) -> None:
 async def test_plaintext_is_refused_unless_it_is_accepted(tmp_path: Path) -> None:
     """A copy, and the file of a browser that was uploaded before, become ciphertext."""
     how: Any = {"wrapper": CountingWrapper(), "artifacts": True}
-    key = ArtifactKey.of(app=APP, user=USER, session="s", filename="sent")
     async with Store.local(tmp_path) as plain:
         await plain.artifacts.save_artifact(**FILE, artifact=types.Part(text="canary"))
-        upload = ObjectFields(content_type="text/plain", metadata={}, data=b"sent")
-        await plain.artifacts._objects.create(upload_name(key, "0" * 32), upload)
+        await put_upload(plain, {**FILE, "filename": "sent"}, "0" * 32, b"sent")
     async with Store.local(tmp_path, encryption=envelope(**how)) as strict:
         for read in (
             strict.artifacts.load_artifact(**FILE),
@@ -383,7 +352,7 @@ async def test_all_versions_are_copied_into_an_encrypted_store(store: Store) -> 
         services = (plain.artifacts, store.artifacts)
         report = await copy(plain.sessions, store.sessions, app_name=APP, artifacts=services, verify=True)
 
-    assert [] == [note for note in report.notes if note.kind in WRONG]
+    assert report.is_complete
     assert types.Part(text="first") == await store.artifacts.load_artifact(**FILE, version=0)
     found = await store.artifacts.get_artifact_version(**FILE)
     assert found is not None
@@ -410,8 +379,7 @@ async def test_a_store_that_does_not_encrypt_artifacts_refuses_encrypted_ones(tm
 
 async def test_every_store_of_these_sessions_encrypts_artifacts_once(store: Store) -> None:
     """Also one that is made of services, and one through other documents."""
-    backend = open_backend(":memory:", SessionLimits(), ArtifactLimits())
-    plain = ArtifactService(backend.objects, backend.uploads, backend.signer, ArtifactLimits())
+    plain = Store.local(":memory:").artifacts
     made = Store(sessions=store.sessions, artifacts=plain)
     await made.artifacts.save_artifact(**FILE, artifact=types.Part(text="words"))
     again = made.through(lambda documents: documents)
@@ -450,15 +418,13 @@ class Counted:
 
 async def test_encryption_takes_no_request_more(store: Store) -> None:
     """Apart from copies, whose bytes pass through the process, and the key's own reads."""
-    encryption = store.sessions.storage.encryption
-    assert encryption is not None
     took: list[list[int]] = []
     for encrypts in (False, True):
-        backend = open_backend(":memory:", SessionLimits(), ArtifactLimits())
-        counted: Any = Counted(backend.objects)
-        service = ArtifactService(counted, backend.uploads, backend.signer, ArtifactLimits())
+        plain: Any = Store.local(":memory:").artifacts
+        counted: Any = Counted(plain.storage.objects)
+        service = ArtifactService(counted, plain.storage.uploads, plain._signer, plain.storage.limits)
         if encrypts:
-            service = encrypted(service, encryption)
+            service = Store(sessions=store.sessions, artifacts=service).artifacts
         part = types.Part(inline_data=types.Blob(data=pattern(2 * FRAME_BYTES), mime_type="image/png"))
         counts = []
         for call in (

@@ -1,5 +1,6 @@
 """Single values come back as they were, and only where they were."""
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -9,7 +10,18 @@ from hypothesis import strategies as st
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.names import object_name
 from gcp_adk_store.encryption.fields import Places
-from gcp_adk_store.encryption.sealing import DataKey, NotForHereError, OtherKeyError, from_bytes, to_bytes
+from gcp_adk_store.encryption.sealing import (
+    FRAME_BYTES,
+    HEADER_BYTES,
+    STORED_FRAME_BYTES,
+    DataKey,
+    NotForHereError,
+    OtherKeyError,
+    content_size,
+    from_bytes,
+    stored_size,
+    to_bytes,
+)
 from gcp_adk_store.model.keys import ArtifactKey, UserKey
 
 KEY = DataKey(b"12345678", b"s" * 32)
@@ -107,3 +119,16 @@ def test_an_artifact_has_the_key_of_its_user(app: str, user: str, session: str |
     scope = Places("adk").artifact_scope(object_name(key, 3))
 
     assert Places("adk").scope(Layout("adk").user(UserKey(app=app, user=user))) == scope
+
+
+def test_the_sizes_of_streams_belong_to_one_content_each() -> None:
+    """Sizes between them belong to none."""
+    found = {}
+    for frames in range(4):  # around the border of each
+        border = HEADER_BYTES + frames * STORED_FRAME_BYTES
+        for stored in range(max(0, border - 99), border + 99):
+            with suppress(NotForHereError):
+                found[content_size(stored)] = stored
+    assert all(stored == stored_size(size) for size, stored in found.items())
+    assert {0, 1, FRAME_BYTES, FRAME_BYTES + 1, 3 * FRAME_BYTES, 3 * FRAME_BYTES + 1} <= found.keys()
+    assert HEADER_BYTES not in found.values()

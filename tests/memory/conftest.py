@@ -1,11 +1,21 @@
 """Whose memories the tests are about, and what is said."""
 
+import sys
 from typing import Any
 
+import pytest
 from google.adk.events import Event
 from google.genai import types
 
+from gcp_adk_store.memory import contents
+
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
+
+
+def without_numpy(patch: pytest.MonkeyPatch) -> None:
+    """Let *patch* take numpy away, also from what has looked for it before."""
+    contents.require_numpy.cache_clear()
+    patch.setitem(sys.modules, "numpy", None)
 
 
 def content(text: str) -> types.Content:

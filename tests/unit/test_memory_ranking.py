@@ -1,13 +1,17 @@
-"""Terms of text in any script, and how texts are ranked by them."""
+"""Terms of text in any script, and how texts are ranked by them and by vectors."""
 
 import math
-import sys
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gcp_adk_store import GenaiEmbedder, MemoryService, Store
-from gcp_adk_store.memory import contents
-from gcp_adk_store.memory.ranking import Ranking, is_part, terms_of
+from gcp_adk_store.memory.contents import Similarity, quantized
+from gcp_adk_store.memory.ranking import VECTORS, Ranking, fuse, is_part, terms_of
+from tests.memory.conftest import without_numpy
+from tests.support.lengths import at_length
 
 
 def words(text: str) -> list[str]:
@@ -169,10 +173,68 @@ def test_a_query_without_words_finds_nothing() -> None:
 
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """When the memory of a store with an embedder is asked for, not when the package is imported."""
-    contents.require_numpy.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "numpy", None)
+        without_numpy(patch)
         store = Store.local(":memory:", embedder=GenaiEmbedder())
         with pytest.raises(ModuleNotFoundError, match=r"\[vectors\]"):
             _ = store.memory
     assert isinstance(store.memory, MemoryService)
+
+
+numbers = st.floats(-1e6, 1e6, allow_nan=False, width=32)
+
+
+@settings(max_examples=at_length(10, 30), deadline=None)
+@given(st.data(), st.integers(1, 12), st.integers(1, 300), st.integers(1, 40))
+def test_the_nearest_are_those_of_floats(
+    data: st.DataObject, dimensions: int, count: int, limit: int
+) -> None:
+    """In their order, as far as one byte a number shows; refused ones are left out."""
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    made = np.random.default_rng(seed)
+    vectors = made.standard_normal((count, dimensions))
+    query = made.standard_normal(dimensions)
+    rows = quantized(vectors.tolist(), count=count, dimensions=dimensions, embedder="e")
+    keyed = [number.to_bytes(8) + row for number, row in enumerate(rows)]
+    half = count // 2
+    near = Similarity()
+    near.follow({1: b"".join(keyed[:half])}, keyed[half:], dimensions, int.from_bytes)
+    (asked,) = quantized([query.tolist()], count=1, dimensions=dimensions, embedder="e")
+    found = near.nearest(asked, limit=limit, accepts=lambda number: number % 3 != 0)
+
+    cosines = vectors @ query / np.linalg.norm(vectors, axis=1) / np.linalg.norm(query)
+    assert all(abs(cosines[number] - score) < 0.03 for score, number in found)
+    assert sorted((score for score, _ in found), reverse=True) == [score for score, _ in found]
+    better = [n for n in range(count) if n % 3 and cosines[n] > 0.03]
+    assert len(found) >= min(limit, len(better))
+    assert len(found) <= limit
+    assert all(number % 3 for _, number in found)
+    if len(found) == limit:
+        worst = found[-1][0]
+        assert {n for n in better if cosines[n] > worst + 0.06} <= {number for _, number in found}
+
+
+@settings(max_examples=at_length(15, 50), deadline=None)
+@given(st.lists(st.lists(numbers, min_size=3, max_size=3), min_size=1, max_size=5))
+def test_the_length_of_a_vector_does_not_count(vectors: list[list[float]]) -> None:
+    """A vector and twice the vector are stored alike, in one byte a number; zeros stay zeros."""
+    rows = quantized(vectors, count=len(vectors), dimensions=3, embedder="e")
+    twice = [[2 * number for number in vector] for vector in vectors]
+
+    assert rows == quantized(twice, count=len(vectors), dimensions=3, embedder="e")
+    assert all(len(row) == 3 for row in rows)
+    assert all((row == bytes(3)) == (not any(vector)) for row, vector in zip(rows, vectors, strict=True))
+
+
+def test_words_and_vectors_are_fused_by_the_rule() -> None:
+    """The best of each counts 1; a text that one of them lacks counts 0 in it."""
+    fused = {number: score for score, number in fuse([(0.8, 1), (0.4, 2)], [(0.9, 2), (0.5, 3), (0.1, 4)])}
+
+    assert {
+        1: pytest.approx(1 - VECTORS),
+        2: pytest.approx((1 - VECTORS) / 2 + VECTORS),
+        3: pytest.approx(VECTORS / 2),
+        4: 0,
+    } == fused
+    assert [] == fuse([], [])
+    assert [(1.0, 7)] == [(round(score, 9), number) for score, number in fuse([(0.1, 7)], [(0.2, 7)])]

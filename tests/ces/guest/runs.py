@@ -15,7 +15,8 @@ from gcp_adk_store.ces.guest.contract import (
     RunSettings,
     StateDelta,
 )
-from gcp_adk_store.ces.guest.running import run
+from gcp_adk_store.ces.guest.first_runs import FIRST_REPLY, FIRST_RUNS
+from gcp_adk_store.ces.guest.running import run, warm_up
 
 Reply = dict[str, Any]
 
@@ -101,3 +102,14 @@ def of_callbacks(callback: str, *sources: str, **more: Any) -> dict[str, Any]:
     ]
     request = {"kind": "callback", "callback": callback, "code": code, "context": context, **more}
     return answered(request, host)
+
+
+def prepare() -> None:
+    """Run what a process of a sandbox runs before it waits for code."""
+    warm_up()
+
+
+def first_answers() -> tuple[Host, list[dict[str, Any]]]:
+    """Return the answers to what :func:`prepare` runs, and the host that it asked."""
+    host = Host(lambda _: FIRST_REPLY)
+    return host, [answered(request, host) for request in FIRST_RUNS]

@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store.ces.guest.first_runs import FIRST_REPLY, FIRST_RUNS
-from gcp_adk_store.ces.guest.running import warm_up
 from tests.ces.guest import seed
-from tests.ces.guest.runs import Host, Reply, answered, as_tool, of_tool, replied, result_of
+from tests.ces.guest.runs import Host, Reply, as_tool, first_answers, of_tool, prepare, replied, result_of
 
 
 def test_a_tool_is_called_with_one_dict() -> None:
@@ -315,10 +313,9 @@ def test_globals_are_all_documented_names() -> None:
 
 def test_each_first_run_ends_as_it_is_meant_to() -> None:
     """With host calls, changes and prints; one fails, for that is prepared too. No module or stream stays."""
-    host = Host(lambda _call: FIRST_REPLY)
-    tool, failed, *callbacks = [answered(request, host) for request in FIRST_RUNS]
+    host, (tool, failed, *callbacks) = first_answers()
     before = {*sys.modules}, sys.stdin, sys.stdout, sys.stderr
-    warm_up()
+    prepare()
 
     assert before == ({*sys.modules}, sys.stdin, sys.stdout, sys.stderr)
     assert {"found": [1, 1], "names": ["Ada"]} == tool["result"]
