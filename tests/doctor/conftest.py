@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import pytest
 from google.auth.credentials import Credentials
 
-from gcp_adk_store import StoreCredentials, StoreSettings
+from gcp_adk_store import Recovery, StoreCredentials, StoreSettings
 from gcp_adk_store.cloud.auth.tokens import Identity
 from gcp_adk_store.doctor import admin_api
 from gcp_adk_store.doctor.examination import examine
 from gcp_adk_store.doctor.findings import Answer, Facts, Finding, KeysFacts, MemoryCounts, Place, Probe
 from gcp_adk_store.doctor.report import findings_of
+from gcp_adk_store.store.project import recoverable
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
 from tests.credentials.conftest import new_private_key
 from tests.doctor.google_apis import BUCKET, DATABASE, PROJECT, GoogleApis
@@ -74,6 +75,17 @@ class Fixed(Credentials):
     def refresh(self, request: object) -> None:
         """Stay with it."""
         assert request is not None
+
+
+async def recovery(apis: GoogleApis | None, now: float) -> Recovery:
+    """Return until when the APIs report that data can be read back which is removed now.
+
+    Without *apis*, nobody may be asked, as where a caller lends clients.
+    """
+    chosen = StoreSettings(project=PROJECT, database=DATABASE, bucket=BUCKET)
+    if apis is None:
+        return await recoverable(chosen, None, now)
+    return await recoverable(chosen, StoreCredentials(Fixed()), now, endpoint=apis.url)
 
 
 @pytest.fixture(scope="session")

@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store import Recovery, StoreCredentials, StoreSettings
-from gcp_adk_store.store.project import recoverable
-from tests.doctor.conftest import Fixed
+from gcp_adk_store import Recovery
+from tests.doctor.conftest import recovery
 from tests.doctor.google_apis import BUCKET, DATABASE, FORBIDDEN, PROJECT, GoogleApis
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC).timestamp()
 DAY_S = 86_400.0
 PATH = f"projects/{PROJECT}/databases/{DATABASE}"
-PLACE = StoreSettings(project=PROJECT, database=DATABASE, bucket=BUCKET)
 
 
 @pytest.fixture
@@ -41,25 +39,20 @@ def backup(database: str, expires: str) -> dict[str, Any]:
     return {"name": "n", "database": database, "expireTime": expires, "state": "READY"}
 
 
-async def recovery(apis: GoogleApis) -> Recovery:
-    """Return what the APIs report of data that was removed now."""
-    return await recoverable(PLACE, StoreCredentials(Fixed()), NOW, endpoint=apis.url)
-
-
 async def test_each_way_back_has_its_end(kept: GoogleApis) -> None:
     """A backup that the schedule makes just before may outlive those that exist."""
     assert Recovery(
         firestore_history_until=NOW + 7 * DAY_S,
         backups_until=NOW + 14 * DAY_S,
         soft_delete_until=NOW + 7 * DAY_S,
-    ) == await recovery(kept)
+    ) == await recovery(kept, NOW)
 
 
 async def test_a_backup_that_exists_may_end_last(kept: GoogleApis) -> None:
     """Those of other databases do not count."""
     kept.answers[f"/v1/{PATH}/backupSchedules"] = (200, {})
 
-    assert datetime(2026, 12, 1, tzinfo=UTC).timestamp() == (await recovery(kept)).backups_until
+    assert datetime(2026, 12, 1, tzinfo=UTC).timestamp() == (await recovery(kept, NOW)).backups_until
 
 
 async def test_without_any_the_last_hour_of_the_database_is_left(kept: GoogleApis) -> None:
@@ -70,7 +63,7 @@ async def test_without_any_the_last_hour_of_the_database_is_left(kept: GoogleApi
     kept.change(PATH, lambda body: body.pop("pointInTimeRecoveryEnablement"))
     kept.change(f"/b/{BUCKET}", lambda body: body.pop("softDeletePolicy"))
 
-    assert Recovery(firestore_history_until=NOW + 3600) == await recovery(kept)
+    assert Recovery(firestore_history_until=NOW + 3600) == await recovery(kept, NOW)
 
 
 async def test_what_may_not_be_seen_is_unknown(kept: GoogleApis) -> None:
@@ -78,7 +71,7 @@ async def test_what_may_not_be_seen_is_unknown(kept: GoogleApis) -> None:
     for path in (f"/v1/projects/{PROJECT}/locations/-/backups", f"/storage/v1/b/{BUCKET}"):
         kept.answers[path] = FORBIDDEN
 
-    found = await recovery(kept)
+    found = await recovery(kept, NOW)
 
     assert (NOW + 7 * DAY_S, None) == (found.firestore_history_until, found.soft_delete_until)
     assert (
@@ -92,13 +85,13 @@ async def test_noncurrent_versions_have_no_known_end(kept: GoogleApis) -> None:
     kept.change(f"/b/{BUCKET}", lambda body: body.update(versioning={"enabled": True}))
 
     assert ["bucket: it keeps noncurrent versions, until a lifecycle rule removes them"] == [
-        *(await recovery(kept)).unknown
+        *(await recovery(kept, NOW)).unknown
     ]
 
 
 async def test_clients_of_the_caller_report_nothing(in_production: None) -> None:
     """Their credentials are not this library's to use."""
     assert in_production is None
-    found = await recoverable(PLACE, None, NOW)
+    found = await recovery(None, NOW)
 
     assert found.unknown[0].startswith("everything: ")

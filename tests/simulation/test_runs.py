@@ -67,7 +67,7 @@ async def run(actor: Actor, name: str) -> None:
     await actor.journal.call(
         actor.name, "run", "one",
         lambda: runtime.run_tool("def it(name): pass", "it", {"name": name}, KEY, event_id=name),
-        given=name, seen=lambda done: list(done.variables["names"]),
+        given=name, seen=lambda done: list(done.variables.get("names", ())),
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Objects of new stores on this machine."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +11,7 @@ import pytest
 
 from gcp_adk_store import ArtifactLimits, ArtifactService
 from gcp_adk_store.codec.objects import ObjectFields
+from gcp_adk_store.kernel.ports import ObjectExistsError
 from gcp_adk_store.local.backend import contents_of
 from gcp_adk_store.local.contents import Contents
 from gcp_adk_store.local.database import Database
@@ -51,6 +52,14 @@ class Kept:
     def swept(self) -> LocalObjects:
         """Return the objects as a store has them, which sweeps."""
         return LocalObjects(self.database, self.contents, ArtifactLimits(), sweeper=self.sweeper())
+
+    async def finds_it_taken(self, creating: Awaitable[None]) -> bool:
+        """Return whether *creating* an object is refused because there is one of its name."""
+        try:
+            await creating
+        except ObjectExistsError:
+            return True
+        return False
 
     def service(self) -> ArtifactService:
         """Return the service over them."""

@@ -12,9 +12,8 @@ import pytest
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store import InvalidInputError, StoredDataError
-from gcp_adk_store.adk_server.uris import artifact_service_arguments
-from gcp_adk_store.kernel.ports import CHUNK_BYTES, ObjectExistsError
 from tests.local.objects.conftest import FIELDS, Kept, kept_at, upload
+from tests.support.small_pieces import PIECE_BYTES, use_small_pieces
 
 
 async def put(kept: Kept, *names: str, data: bytes = b"data") -> None:
@@ -80,10 +79,9 @@ class TestObjects:
 
         await put(kept, "a")
         monkeypatch.setattr(type(kept.contents), "draft", read_at)
-        with pytest.raises(ObjectExistsError):
-            await kept.objects.create("a", upload(b"other"))
-        with pytest.raises(ObjectExistsError):
-            await kept.uploads.create("a", FIELDS, size=1, read_at=read_at, on_progress=print)
+        in_pieces = kept.uploads.create("a", FIELDS, size=1, read_at=read_at, on_progress=print)
+        assert await kept.finds_it_taken(kept.objects.create("a", upload(b"other")))
+        assert await kept.finds_it_taken(in_pieces)
 
     async def test_beside_a_file_that_is_no_store_no_folder_appears(
         self, on_disk: Kept, folder: Path
@@ -160,8 +158,11 @@ class TestObjects:
         changed = [each.version async for page in kept.objects.scan("") for each in page]
         assert [True, False, False, False] == [old != new for old, new in zip(versions, changed, strict=True)]
 
-    async def test_an_upload_in_pieces_is_one_object(self, kept: Kept) -> None:
-        data = os.urandom(1000) * (20 * 1024 * 1024 // 1000 + 1)
+    async def test_an_upload_in_pieces_is_one_object(
+        self, kept: Kept, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        use_small_pieces(monkeypatch)
+        data = os.urandom(2 * PIECE_BYTES + 1000)
         asked: list[tuple[int, int]] = []
         reported: list[int] = []
 
@@ -170,19 +171,21 @@ class TestObjects:
             return data[start : start + size]
 
         await kept.uploads.create("a", FIELDS, size=len(data), read_at=read_at, on_progress=reported.append)
-        rest = len(data) - 2 * CHUNK_BYTES
-        assert [(0, CHUNK_BYTES), (CHUNK_BYTES, CHUNK_BYTES), (2 * CHUNK_BYTES, rest)] == asked
-        assert [CHUNK_BYTES, 2 * CHUNK_BYTES] == reported
+        rest = len(data) - 2 * PIECE_BYTES
+        assert [(0, PIECE_BYTES), (PIECE_BYTES, PIECE_BYTES), (2 * PIECE_BYTES, rest)] == asked
+        assert [PIECE_BYTES, 2 * PIECE_BYTES] == reported
         read = await kept.objects.read("a", generation=None)
         assert read is not None
         assert data == read[0]
-        part = await kept.objects.read("a", generation=read[1], part=(CHUNK_BYTES - 2, CHUNK_BYTES + 2))
-        assert (data[CHUNK_BYTES - 2 : CHUNK_BYTES + 2], read[1]) == part
+        part = await kept.objects.read("a", generation=read[1], part=(PIECE_BYTES - 2, PIECE_BYTES + 2))
+        assert (data[PIECE_BYTES - 2 : PIECE_BYTES + 2], read[1]) == part
 
-    @pytest.mark.parametrize("failing", [0, CHUNK_BYTES])
+    @pytest.mark.parametrize("failing", [0, PIECE_BYTES])
     async def test_an_upload_whose_source_fails_leaves_nothing(
-        self, on_disk: Kept, folder: Path, failing: int
+        self, on_disk: Kept, folder: Path, monkeypatch: pytest.MonkeyPatch, failing: int
     ) -> None:
+        use_small_pieces(monkeypatch)
+
         async def read_at(start: int, size: int) -> bytes:
             if start == failing:
                 raise OSError
@@ -190,7 +193,7 @@ class TestObjects:
 
         with pytest.raises(OSError, match=r"^$"):
             await on_disk.uploads.create(
-                "a", FIELDS, size=3 * CHUNK_BYTES, read_at=read_at, on_progress=lambda _: None
+                "a", FIELDS, size=3 * PIECE_BYTES, read_at=read_at, on_progress=lambda _: None
             )
         assert not [path for path in (folder / "objects").rglob("*") if path.is_file()]
         assert await on_disk.objects.info("a") is None
@@ -253,7 +256,7 @@ class TestObjects:
     ) -> None:
         uri = on_disk.objects.uri_of("app/a user/s/user:n#1%.txt/0")
         store, _, name = uri.partition("#")
-        assert {"local": str(folder)} == artifact_service_arguments(store)
+        assert f"gs+local://{folder}" == store
         assert "app/a%20user/s/user:n%231%25.txt/0" == name
 
 
