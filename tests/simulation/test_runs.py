@@ -1,11 +1,13 @@
 """Runs of an agent app's code change a session once and one after the other, in every order."""
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
-from gcp_adk_store.ces import PythonRuntime, RuntimeSettings
+from gcp_adk_store.ces import RunFailure, RuntimeSettings
+from gcp_adk_store.ces.host.results import Answer, Delta
+from gcp_adk_store.ces.host.session_runs import Opened, SessionRuns
+from gcp_adk_store.ces.host.toolbox import Invocation
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
-from tests.ces.host.test_untrusted import HONEST
 from tests.simulation import journal
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.test_sessions import key
@@ -23,51 +25,31 @@ async def act(actor: Actor, step: int) -> None:
     names = [name, f"{name}b"] if random.random() < 0.4 else [name]
     if earlier and random.random() < 0.3:
         names.append(random.choice(earlier))
-    await asyncio.gather(*(run(actor, one) for one in dict.fromkeys(names)))
+    await asyncio.gather(*(run(actor, one, fails=one.endswith(("3", "7"))) for one in dict.fromkeys(names)))
 
 
-class Adding:
-    """A sandbox whose code adds its name to a variable, or fails."""
-
-    runs_at_once = None
-
-    def __init__(self, actor: Actor) -> None:
-        self._actor = actor
-        self._running = 0
-
-    async def run(self, request: Any, *_: Any, **__: Any) -> dict[str, Any]:
-        """Take some time, then answer."""
-        name = request["args"]["name"]
-        self._running += 1
-        assert self._running == 1, "two runs of one session overlap in their process"
-        try:
-            await asyncio.sleep(self._actor.random(len(name)).uniform(0, 0.3))
-        finally:
-            self._running -= 1
-        delta = {"changed": {"names": [*request["context"]["state"].get("names", ()), name]}, "removed": []}
-        fails = {"type": "ValueError", "message": "it fails", "traceback": ""} if may_fail(name) else None
-        return {**HONEST, "state_delta": delta, "error": fails}
-
-    async def close(self) -> None:
-        """Do nothing."""
-
-
-def may_fail(name: str) -> bool:
-    """Return whether the code of a name fails."""
-    return name.endswith(("3", "7"))
-
-
-async def run(actor: Actor, name: str) -> None:
+async def run(actor: Actor, name: str, *, fails: bool) -> None:
     """Run the code of a name under the event of the name, and write down what it saw."""
-    if "runtime" not in actor.memory:
-        actor.memory["runtime"] = PythonRuntime(
-            actor.store.sessions, sandbox=Adding(actor), settings=SETTINGS
-        )
-    runtime: PythonRuntime = actor.memory["runtime"]
+    if "runs" not in actor.memory:
+        actor.memory["runs"] = SessionRuns(actor.store.sessions, None, SETTINGS)
+    runs: SessionRuns = actor.memory["runs"]
+
+    async def work(opened: Opened) -> Answer:
+        actor.memory["running"] = actor.memory.get("running", 0) + 1
+        assert actor.memory["running"] == 1, "two runs of one session overlap in their process"
+        try:
+            await asyncio.sleep(actor.random(len(name)).uniform(0, 0.3))
+        finally:
+            actor.memory["running"] -= 1
+        names = [*opened.state.get("names", ()), name]
+        error = RunFailure(type="ValueError", message="it fails", traceback="") if fails else None
+        delta = Delta(changed={"names": names}, removed=[])
+        return Answer(state={"names": names}, delta=delta, error=error)
+
     await actor.journal.call(
         actor.name, "run", "one",
-        lambda: runtime.run_tool("def it(name): pass", "it", {"name": name}, KEY, event_id=name),
-        given=name, seen=lambda done: list(done.variables.get("names", ())),
+        lambda: runs.run(Invocation.of("run_tool it", KEY, SETTINGS, {"event_id": name}), work),
+        given=name, seen=lambda done: list(done[0].state["names"]),
     )  # fmt: skip
 
 
@@ -84,9 +66,9 @@ async def scenario(world: World) -> None:
     names = session.state.get("names", [])
     assert [event.id for event in session.events] == names, "the variable is not what the runs made of it"
     assert len(names) == len({*names}), f"a run is stored twice: {names}"
-    assert not [name for name in names if may_fail(name)], "a run that failed changed the session"
+    assert not [name for name in names if name.endswith(("3", "7"))], "a run that failed changed the session"
     for call in fleet.journal.of("run"):
-        if call.outcome is journal.Outcome.DONE and not may_fail(call.given):
+        if call.outcome is journal.Outcome.DONE and not call.given.endswith(("3", "7")):
             assert call.result == names[: len(call.result)], f"{call.given} is lost, or saw another order"
 
 
