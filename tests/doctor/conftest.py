@@ -59,9 +59,11 @@ def found(*, place: Place = PLACE, keys: Mapping[str, Any] | None = None, **know
     return shown(findings_of(Facts(place=place, keys=of_keys, **of_others)))
 
 
-async def examined(chosen: StoreSettings, apis: GoogleApis, **options: Any) -> tuple[Place, Findings]:
+async def examined(
+    chosen: StoreSettings, apis: GoogleApis | None = None, *, samples: int = 1, **options: Any
+) -> tuple[Place, Findings]:
     """Return which deployment the command looks at by these settings, and what it finds."""
-    facts = await examine(chosen, endpoint=apis.url, samples=1, **options)
+    facts = await examine(chosen, endpoint=None if apis is None else apis.url, samples=samples, **options)
     return facts.place, shown(findings_of(facts))
 
 

@@ -20,6 +20,7 @@ from gcp_adk_store.cli.command import command
 from gcp_adk_store.doctor.findings import Finding, MemoryCounts, Probe, Status
 from gcp_adk_store.doctor.folder import FOLDER_CHECKS, FolderFacts, Mount, findings_of_folder, mount_of
 from gcp_adk_store.doctor.folder_examination import examine_folder
+from gcp_adk_store.doctor.measures import histogram
 
 DOCS = (Path(__file__).parents[2] / "docs/doctor.md").read_text()
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "ada", "session_id": "s1"}
@@ -240,3 +241,11 @@ not a line of a table
     assert Mount("/mnt/my disk", "nfs4") == mount_of("/mnt/my disk/store", table)
     assert Mount("/", "ext4") == mount_of("/mnt/mydisk", table)
     assert mount_of("/mnt", "") is None
+
+
+def test_a_histogram_counts_what_lies_between_steps() -> None:
+    """From the first step that has some to the last, with those between that have none."""
+    assert [("1 to 2 ms", 2), ("2 to 5 ms", 0), ("5 to 10 ms", 1)] == histogram([1.0, 1.9, 5.0])
+    assert [("below 1 ms", 1)] == histogram([0.2])
+    assert [("1000 ms and more", 1)] == histogram([5000.0])
+    assert [] == histogram([])

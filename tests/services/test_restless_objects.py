@@ -27,7 +27,7 @@ PIECES = 7
 def over(bucket: str, http: requests.Session) -> Any:
     """Return the objects of *bucket*, for a client with the session *http*."""
     client = Client(project="demo", credentials=AnonymousCredentials(), _http=http)
-    return bucket_objects(bucket, client=client)
+    return bucket_objects(bucket, client)
 
 
 class Outrun(AuthorizedSession):

@@ -43,11 +43,9 @@ def firestore_documents(project: str, interceptors: Sequence[ClientInterceptor] 
     )
 
 
-def bucket_objects(bucket: str, *, client: Any = None, limits: ArtifactLimits | None = None) -> Objects:
-    """Return the objects of *bucket*, which a lent *client* asks for, or one of their own."""
-    calls = StorageCalls(
-        bucket, project="demo", client=client, credentials=None, limits=limits or ArtifactLimits()
-    )
+def bucket_objects(bucket: str, client: Any) -> Objects:
+    """Return the objects of *bucket*, which a lent *client* asks for."""
+    calls = StorageCalls(bucket, project=None, client=client, credentials=None, limits=ArtifactLimits())
     return Objects(calls)
 
 
