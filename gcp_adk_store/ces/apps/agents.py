@@ -222,6 +222,8 @@ class OtherTool:
     """A tool that is not Python: only the platform or its client has it."""
 
     name: str
+    folder: str
+    """The name of its folder, by which agents may name it too."""
     kind: str
     """For messages."""
     description: str = ""
@@ -280,6 +282,7 @@ def other_tool(config: Mapping[str, Any], folder: str) -> OtherTool:
     parameters = fields.get("parameters", fields.get("inputSchema"))
     return OtherTool(
         name=next(each for each in named if isinstance(each, str) and each),
+        folder=folder,
         kind=_KINDS.get(kind, "of a kind that is not known"),
         description=str(fields.get("description") or config.get("description") or ""),
         parameters=_json_schema(parameters) if isinstance(parameters, Mapping) else None,

@@ -24,6 +24,8 @@ class ToolCode:
     path: Path
     asynchronous: bool
     """Whether its answer comes on a later turn."""
+    folder: str = ""
+    """The name of its folder, by which agents may name it too; empty without one."""
     selected: bool = False
     """Whether the configuration names the function, and not its place in the file."""
     timeout_s: float | None = None
@@ -117,6 +119,13 @@ class AgentApp:
 
 
 _NOT_IMPLEMENTED: Final = 501
+
+
+def own_names(app: AgentApp) -> dict[str, str]:
+    """Return the names of tools that belong to no toolset, by what agents may call them: also by folder."""
+    tools = [(each.folder, each.name) for each in app.tools]
+    tools += [(each.folder, each.name) for each in app.other_tools]
+    return dict(tools) | {name: name for _, name in tools}
 
 
 def load_tools(app: AgentApp, *, use_fakes: bool = False) -> list[Tool]:

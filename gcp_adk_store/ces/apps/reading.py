@@ -206,6 +206,7 @@ class _Reading(files.Files):
                     name=name,
                     path=code,
                     asynchronous=execution == "ASYNCHRONOUS",
+                    folder=folder.name,
                     selected=bool(files.member(function, "name")),
                     timeout_s=files.seconds_of(config.get("timeout")),
                     fake=self._fake(config, name),

@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 from gcp_adk_store.ces.apps.agents import AgentSpec
 from gcp_adk_store.ces.apps.files import Config, Files, config_file, declared_variables, folders, member
 from gcp_adk_store.ces.apps.findings import METHODS, Finding, Parsed, unknown
-from gcp_adk_store.ces.apps.layout import AgentApp
+from gcp_adk_store.ces.apps.layout import AgentApp, own_names
 from gcp_adk_store.ces.guest.context import ToolContext
 from gcp_adk_store.ces.guest.host_calls import ExternalResponse
 from gcp_adk_store.ces.guest.namespace import CLASSES
@@ -148,7 +148,11 @@ def _check_names(agent: AgentSpec, app: AgentApp, config: Config) -> Iterator[Fi
 def _check_mentions(agent: AgentSpec, app: AgentApp, place: Config) -> Iterator[Finding]:
     """Yield what the instruction of *agent* mentions that the app, or the agent, does not have."""
     tools = {name.casefold() for name in _tool_names(app)}
-    own = {name.casefold() for name in (*agent.tools, *SYSTEM_TOOLS)}
+    named = own_names(app)
+    own = {
+        name.casefold()
+        for name in (*agent.tools, *(named.get(each, each) for each in agent.tools), *SYSTEM_TOOLS)
+    }
     used = {use.toolset for use in agent.toolsets}
     prefixes = tuple(f"{each.name}_".casefold() for each in app.toolsets if used & each.names)
     for kind, name in dict.fromkeys(_MENTION.findall(agent.instruction)):

@@ -14,7 +14,7 @@ from google.genai import types
 
 from gcp_adk_store.ces.apps.agents import AgentSpec, TransferRule
 from gcp_adk_store.ces.apps.files import ErrorHandling
-from gcp_adk_store.ces.apps.layout import AgentApp
+from gcp_adk_store.ces.apps.layout import AgentApp, own_names
 from gcp_adk_store.ces.guest.messages import END_SESSION
 from gcp_adk_store.ces.guest.scanning import UNREADABLE
 from gcp_adk_store.ces.host.logs import RunLog, logs_of
@@ -210,7 +210,8 @@ def rules_from(agent: AgentSpec, app: AgentApp) -> list[tuple[TransferRule, Agen
 
 def tool_names(agent: AgentSpec, app: AgentApp) -> list[str]:
     """Return the names of the tools that the model of *agent* may call, system tools too, in order."""
-    names = dict.fromkeys(agent.tools)
+    own = own_names(app)
+    names = dict.fromkeys(own.get(name, name) for name in agent.tools)
     for use in agent.toolsets:
         toolset = next((each for each in app.toolsets if use.toolset in each.names), None)
         if use.operations:

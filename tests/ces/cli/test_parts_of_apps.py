@@ -8,8 +8,8 @@ from click.testing import CliRunner, Result
 
 from gcp_adk_store.cli.command import command
 from tests.ces.conversation.apps import write_app, write_files
+from tests.ces.conversation.test_toolsets import KEY, write
 from tests.ces.host.web import serving
-from tests.ces.lint.test_toolsets import KEY, write
 
 CODE = """def before_agent_guardrail_callback(callback_context: CallbackContext) -> GuardrailResult:
     said = callback_context.get_last_user_input()[0].text
