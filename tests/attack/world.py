@@ -11,9 +11,8 @@ from google.genai import types
 
 from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, SessionLimits, Store, StoreError
 from gcp_adk_store.codec.packing import pack_segment, unpack_segment
-from gcp_adk_store.codec.writes import Delete, Write
 from gcp_adk_store.model.history import digests_of, fold, genesis
-from tests.support.stored import plain_text
+from tests.support.stored import overwrite, plain_text
 
 LIMITS = SessionLimits(seal_tail_bytes=1000, inline_bytes=200, segment_cache_bytes=0)
 ADA: dict[str, Any] = {"app_name": "app", "user_id": "ada", "session_id": "s"}
@@ -95,12 +94,8 @@ class World:
 
     async def put(self, documents: Mapping[str, Fields | None]) -> None:
         """Replace documents; ``None`` removes one."""
-        writes = [
-            Delete(path=path) if fields is None else Write(path=path, fields=fields)
-            for path, fields in documents.items()
-        ]
         async with Store.local(self.folder / "store") as store:
-            await store.sessions.storage.documents.commit(writes)
+            await overwrite(store.sessions.storage.documents, documents)
 
     async def put_anchor(self, name: str) -> None:
         """Write an anchor of this name."""

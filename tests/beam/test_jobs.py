@@ -24,7 +24,7 @@ from gcp_adk_store.bulk import (
 )
 from gcp_adk_store.bulk.jobs import as_json_line
 from gcp_adk_store.bulk.transforms import _Erase, _ListSessions, _Prune, _ReadRows
-from gcp_adk_store.codec.writes import EVERY_NAME, Write
+from gcp_adk_store.codec.writes import EVERY_NAME
 from gcp_adk_store.erasure.pruning import Retention
 from gcp_adk_store.moving import export_parquet, records_of
 from gcp_adk_store.testing.conformance.running import event
@@ -32,6 +32,7 @@ from tests.beam.conftest import lines
 from tests.moving.hardest import APP, fill
 from tests.support.lengths import at_length
 from tests.support.peak_memory import Peak
+from tests.support.stored import change, session_path
 
 Counts = Callable[..., dict[str, int]]
 APART = ("--direct_num_workers", at_length("1", "2"), "--direct_running_mode", "multi_processing")
@@ -64,17 +65,10 @@ def put(folder: Path, session: tuple[str, str], **fields: Any) -> None:
 
     async def write() -> None:
         async with Store.local(folder) as store:
-            storage = store.sessions.storage
-            (info,) = [each for each in infos if (each.user_id, each.session_id) == session]
-            path = storage.layout.session(
-                storage.layout.session_at(
-                    f"adk_apps/{APP}/adk_users/{info.user_id}/adk_sessions/{info.session_id}"
-                )  # type: ignore[arg-type]
-            )
-            mask = [(name,) for name in fields]
-            await storage.documents.commit([Write(path=path, fields=fields, mask=mask)])
+            user, name = session
+            of = {"app_name": APP, "user_id": user, "session_id": name}
+            await change(store, session_path(of), fields)
 
-    infos = infos_of(folder)
     asyncio.run(write())
 
 

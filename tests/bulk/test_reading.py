@@ -24,7 +24,7 @@ from gcp_adk_store.codec.writes import NameRange, Page, in_order_of_names
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from tests.fsck.corpus import WHO, sealed
 from tests.moving.hardest import APP, fill, many
-from tests.support.stored import replace
+from tests.support.stored import overwrite
 
 LAYOUT = Layout("adk")
 IDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=4)
@@ -184,8 +184,8 @@ async def test_every_document_is_counted_before_a_write_and_after_a_query(
     await documents.query(parent, "nothing", all_descendants=True, page=page)
     async with documents.snapshot() as reads:
         await reads.get([found[0].path])
-    await replace(documents, {"a/b": {}})
-    await replace(documents, {"a/b": {}, "a/c": {}})
+    await overwrite(documents, {"a/b": {}})
+    await overwrite(documents, {"a/b": {}, "a/c": {}})
 
     assert [("read", 2), ("read", 1), ("read", 1), ("read", 1), ("written", 1), ("written", 2)] == reported
     assert [1, 2, 3, 4, 5, 7] == [round(seconds) for seconds in waited]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from google.auth.credentials import Credentials
+from google.oauth2.credentials import Credentials
 
 from gcp_adk_store import Recovery, StoreCredentials, StoreSettings
 from gcp_adk_store.cloud.auth.tokens import Identity
@@ -24,6 +24,7 @@ PLACE = Place(project=PROJECT, database=DATABASE, bucket=BUCKET, prefix="adk")
 IDENTITY = Identity(
     kind="metadata server", found_in="the environment", principal="agent@demo.iam.gserviceaccount.com"
 )
+TOKEN = Credentials(token="token")  # type: ignore[no-untyped-call]  # noqa: S106  # of nobody
 SUCCEEDED = {"samples_ms": [1.0, 2.0, 3.0]}
 
 
@@ -67,18 +68,6 @@ async def examined(
     return facts.place, shown(findings_of(facts))
 
 
-class Fixed(Credentials):
-    """Credentials that have but one token."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # google-auth types half
-        self.token = "token"  # noqa: S105  # of nobody
-
-    def refresh(self, request: object) -> None:
-        """Stay with it."""
-        assert request is not None
-
-
 async def recovery(apis: GoogleApis | None, now: float) -> Recovery:
     """Return until when the APIs report that data can be read back which is removed now.
 
@@ -87,7 +76,7 @@ async def recovery(apis: GoogleApis | None, now: float) -> Recovery:
     chosen = StoreSettings(project=PROJECT, database=DATABASE, bucket=BUCKET)
     if apis is None:
         return await recoverable(chosen, None, now)
-    return await recoverable(chosen, StoreCredentials(Fixed()), now, endpoint=apis.url)
+    return await recoverable(chosen, StoreCredentials(TOKEN), now, endpoint=apis.url)
 
 
 @pytest.fixture(scope="session")
@@ -116,7 +105,7 @@ def look(apis: GoogleApis) -> Look:
     """Ask the APIs, and return what is found by its check."""
 
     def asked(*, place: Place = PLACE, endpoint: str = apis.url, **known: Any) -> Findings:
-        shared = StoreCredentials(Fixed()).find().token
+        shared = StoreCredentials(TOKEN).find().token
         healthy = {"identity": IDENTITY, "documents": SUCCEEDED, "objects": SUCCEEDED, "memories": {}}
         answers = admin_api.look(shared, place, endpoint=endpoint)
         return found(place=place, answers=answers, **{**healthy, **known})

@@ -35,6 +35,7 @@ from gcp_adk_store.settings.envelope import Wrapped
 from gcp_adk_store.testing.conformance.running import read
 from tests.encryption.conftest import LIMITS, CountingWrapper, envelope
 from tests.erasure.conftest import APP, OTHER, OWNER, PLACES, USER, canary, erase, fill, said
+from tests.support.stored import overwrite
 from tests.support.temporary import temporary_folder
 from tests.support.traces import in_folder, traces
 
@@ -251,9 +252,7 @@ async def test_a_wrapped_key_that_was_moved_to_another_user_is_refused(tmp_path:
     await ring.to_write([SCOPE, other])
     (document,) = await ring.documents.get([ring.layout.path(SCOPE)])
     assert document is not None
-    fields: Any = document.fields
-    moved = Write(path=ring.layout.path(other), fields=fields)
-    await ring.documents.commit([moved])
+    await overwrite(ring.documents, {ring.layout.path(other): document.fields})
 
     with pytest.raises(StoredDataError, match="another place"):
         await keyring(tmp_path, CountingWrapper()).to_write([other])
@@ -299,8 +298,7 @@ async def test_an_erasure_destroys_the_key_first_and_says_from_when_on_nothing_i
         assert receipt.unreadable_from is not None
         assert receipt.begun_at + 300 < receipt.unreadable_from < receipt.ended_at + 361
         assert receipt.to_dict()["unreadable_from"] == receipt.unreadable_from
-        writes = [Write(path=each.path, fields=each.fields) for each in backup]
-        await stored.commit(writes)
+        await overwrite(stored, {each.path: each.fields for each in backup})
         with pytest.raises(KeyDestroyedError):
             await store.sessions.get_session(**THERE)
         with pytest.raises(KeyDestroyedError):
@@ -344,8 +342,7 @@ async def leave_a_payload(store: Store) -> None:
     assert stored is not None
     root = "adk_apps/app/adk_users/canary-user"
     below = await stored.query(root, "", all_descendants=True)
-    deletes = [Delete(path=path) for path in (root, *(each.path for each in below))]
-    await stored.commit(deletes)
+    await overwrite(stored, dict.fromkeys([root, *(each.path for each in below)]))
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
@@ -407,8 +404,7 @@ async def test_an_erasure_needs_no_key(filled: Path, *, damaged: bool) -> None:
         assert encryption is not None
         path = encryption.keys.layout.path(SCOPE)
         if damaged:
-            write = Write(path=path, fields={"format": 1, "id": "damaged"})
-            await encryption.keys.documents.commit([write])
+            await overwrite(encryption.keys.documents, {path: {"format": 1, "id": "damaged"}})
 
         _, receipt = await erase(store)
         (document,) = await encryption.keys.documents.get([path])
@@ -523,8 +519,9 @@ async def test_a_key_that_cannot_be_unwrapped_takes_nobody_else_with_it(tmp_path
             await store.artifacts.save_artifact(**who, filename="f", artifact=types.Part(text="x"))
     ring = keyring(tmp_path, CountingWrapper())
     path = ring.layout.path(Places("adk").scope("adk_apps/app/adk_users/lost"))
-    broken = Write(path=path, fields={"wrapped": b"damaged"}, mask=[("wrapped",)])
-    await ring.documents.commit([broken])
+    (document,) = await ring.documents.get([path])
+    assert document is not None
+    await overwrite(ring.documents, {path: {**document.fields, "wrapped": b"damaged"}})
     await ring.close()
 
     async with Store.local(tmp_path, encryption=envelope(artifacts=True)) as store:

@@ -11,7 +11,7 @@ from gcp_adk_store import ArtifactLimits, Fault, Point, SessionLimits, SessionSe
 from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.turns import WaitingMessage
-from gcp_adk_store.codec.writes import Delete, Document, Write
+from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.payloads import PayloadPlace
@@ -20,6 +20,7 @@ from gcp_adk_store.sessions.lifecycle.format import note_write
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.restore.format import pack_artifacts, restores_collection
 from gcp_adk_store.turns.service import HeldTurns
+from tests.support.stored import overwrite
 from tests.support.stores import sessions_over
 
 WHO: Final[dict[str, Any]] = {"app_name": "shop", "user_id": "ada", "session_id": "s1"}
@@ -66,8 +67,7 @@ class Stored:
 
     async def put(self, path: str, fields: dict[str, Any] | None) -> None:
         """Replace a document, or remove it."""
-        write = Delete(path=path) if fields is None else Write(path=path, fields=fields)
-        await self.storage.documents.commit([write])
+        await overwrite(self.storage.documents, {path: fields})
 
     async def faults(self, **options: Any) -> list[Fault]:
         """Return what a check finds, also of payloads that were written just now."""

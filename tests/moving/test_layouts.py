@@ -18,7 +18,7 @@ from gcp_adk_store.moving.memories import adk_firestore_memories
 from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP
 from tests.support.small_pieces import set_numbers
-from tests.support.stored import replace
+from tests.support.stored import overwrite
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -37,7 +37,7 @@ def adk_firestore(raw: Any) -> AdkFirestore:
 
 async def put(raw: Any, path: str, **fields: Any) -> None:
     """Write a document."""
-    await replace(raw, {path: fields})
+    await overwrite(raw, {path: fields})
 
 
 async def put_event(raw: Any, session: str, one: Event) -> None:

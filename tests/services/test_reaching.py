@@ -24,7 +24,7 @@ from tests.services.conftest import WHO, event
 from tests.support.clock import PassingTime
 from tests.support.http2 import silent_http2
 from tests.support.logs import of_ours
-from tests.support.stored import replace
+from tests.support.stored import overwrite
 from tests.support.stores import documents_at, sessions_over
 
 FILE = {**WHO, "filename": "f"}
@@ -98,7 +98,7 @@ async def test_a_server_that_refuses_connections_is_asked_again_and_nothing_was_
 ) -> None:
     """In the cloud a refused connection may pass; the outcome of a write stays known."""
     opened = documents_at(deserted)
-    for call in (opened.get(["c/d"]), replace(opened, WANTED)):
+    for call in (opened.get(["c/d"]), overwrite(opened, WANTED)):
         with pytest.raises(UnavailableError, match="nothing was sent") as caught:
             await call
         assert not isinstance(caught.value, EmulatorMissingError)
@@ -111,7 +111,7 @@ async def test_a_write_that_found_no_connection_in_time_was_not_sent(passing: Pa
     with socket.create_server(("127.0.0.1", 0)) as silent:
         opened = documents_at(f"127.0.0.1:{silent.getsockname()[1]}")
         silent.settimeout(0)
-        commit = asyncio.create_task(replace(opened, WANTED))
+        commit = asyncio.create_task(overwrite(opened, WANTED))
         taken, _ = await asyncio.get_running_loop().sock_accept(silent)
         passing.after(60)
         with taken, pytest.raises(UnavailableError, match="nothing was sent"):
@@ -124,7 +124,7 @@ async def test_a_write_that_was_sent_before_its_server_went_has_an_unknown_outco
     async with silent_http2(lambda server: server.close()) as address:
         opened = documents_at(address, emulator=address)
         with pytest.raises(OutcomeUnknownError) as caught:
-            await replace(opened, WANTED)
+            await overwrite(opened, WANTED)
         await opened.close()
 
     assert 2 == caught.value.attempts

@@ -11,7 +11,7 @@ import pytest
 from gcp_adk_store import Store, StoreError
 from gcp_adk_store.settings import MEMORY
 from tests.support.clock import in_days
-from tests.support.stored import replace
+from tests.support.stored import overwrite
 from tests.support.stores import STORES, firestore_documents
 
 KEPT, DELETED, MADE = "apps/a/users/kept", "apps/a/users/deleted", "apps/a/users/made"
@@ -29,7 +29,7 @@ class WritesBefore(grpc.aio.UnaryStreamClientInterceptor):
         """Write, then send *request*."""
         if self.documents is not None:
             self.reads += 1
-            await replace(self.documents, {KEPT: {"n": self.reads}})
+            await overwrite(self.documents, {KEPT: {"n": self.reads}})
         return await continuation(details, request)
 
 
@@ -49,7 +49,7 @@ def documents_of(
 async def documents(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Any]:
     """Documents of which two exist."""
     documents = documents_of(request.param, tmp_path, request)
-    await replace(documents, {KEPT: {"n": 1}, DELETED: {"n": 1}})
+    await overwrite(documents, {KEPT: {"n": 1}, DELETED: {"n": 1}})
     yield documents
     await documents.close()
 
@@ -63,7 +63,7 @@ async def test_a_snapshot_does_not_find_what_is_written_after_its_first_read(doc
     """By name and by query; other reads find it at once."""
     async with documents.snapshot() as reads:
         await reads.get([KEPT])
-        await replace(documents, {KEPT: {"n": 2}, DELETED: None, MADE: {"n": 2}})
+        await overwrite(documents, {KEPT: {"n": 2}, DELETED: None, MADE: {"n": 2}})
         then = await reads.get([KEPT, DELETED, MADE])
         listed = await reads.query("apps/a", "users")
         everywhere = await reads.query("", "users", all_descendants=True)
@@ -80,10 +80,10 @@ async def test_reads_at_once_of_a_snapshot_are_of_one_time(
 ) -> None:
     """That at which it began."""
     documents = documents_of(store, tmp_path, request)
-    await replace(documents, {KEPT: {"n": 1}})
+    await overwrite(documents, {KEPT: {"n": 1}})
     async with documents.snapshot() as reads:
         at_once = asyncio.gather(*(reads.get([KEPT]) for _ in range(5)))
-        await replace(documents, {KEPT: {"n": 2}})
+        await overwrite(documents, {KEPT: {"n": 2}})
         found = [fields(one) for (one,) in await at_once]
     await documents.close()
 

@@ -37,7 +37,7 @@ async def collection(store: Store, name: str) -> dict[str, dict[str, Any]]:
     return {one.path: dict(one.fields) for one in found}
 
 
-async def replace(documents: Any, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
+async def overwrite(documents: Any, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
     """Write documents with these fields and no other, by path, or remove them, in one commit."""
     await documents.commit(
         [
@@ -49,7 +49,7 @@ async def replace(documents: Any, wanted: Mapping[str, Mapping[str, Any] | None]
 
 async def put(store: Store, path: str, fields: Mapping[str, Any]) -> None:
     """Write a document with these fields and no other."""
-    await replace(store.sessions.storage.documents, {path: fields})
+    await overwrite(store.sessions.storage.documents, {path: fields})
 
 
 async def change(
@@ -65,7 +65,7 @@ async def change(
 
 async def remove(store: Store, *paths: str) -> None:
     """Remove documents."""
-    await replace(store.sessions.storage.documents, dict.fromkeys(paths))
+    await overwrite(store.sessions.storage.documents, dict.fromkeys(paths))
 
 
 async def put_session(

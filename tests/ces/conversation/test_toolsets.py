@@ -11,7 +11,7 @@ from google.genai import types
 
 from gcp_adk_store.ces import HttpPolicy, MockTool, ScriptedModel, lint_app, load_tools, read_app
 from tests.ces.conversation.apps import write_files
-from tests.ces.conversation.conftest import Converse, first_turn
+from tests.ces.conversation.conftest import Converse, first_turn, offered
 from tests.ces.host.web import Asked, Web, serving
 
 
@@ -122,15 +122,12 @@ async def test_values_of_the_session_are_sent_and_not_shown_to_models(ask: Askin
     """Whatever a model gives in their place, wherever they stand; one that is missing is reported."""
     folder = write(tmp_path / "app")
     asked = await ask(folder, {"session_id": "../x", "tier": 9, "note": "hi", "page": 2})
-    (offered,) = ask.model.requests[0].config.tools or []
-    assert isinstance(offered, types.Tool)
-    (declared,) = offered.function_declarations or []
 
     assert asked.path == "/sessions/s%2F1"
     assert asked.headers["x-token"] == "t"
     assert json.loads(asked.body) == {"note": "hi", "tier": 3}
     assert asked.query == [("page", "2")]
-    assert declared.parameters_json_schema == {
+    assert offered(ask.model).parameters_json_schema == {
         "type": "object",
         "properties": {"page": {}, "body": {"type": "object"}},
         "required": ["body"],
@@ -242,7 +239,7 @@ async def test_tools_without_code_are_named_mocks_that_fail_loudly(
     app = read_app(write_files(tmp_path / "app", files))
     model = ScriptedModel(["Done."])
     await first_turn(converse(app, model=model), "Go")
-    offered = {
+    functions = {
         each.name: each
         for tool in model.requests[0].config.tools or []
         if isinstance(tool, types.Tool)
@@ -258,11 +255,9 @@ async def test_tools_without_code_are_named_mocks_that_fail_loudly(
         "Crm_find is one of the tools of an MCP server, and runs on the platform alone; give it a mock"
     )
     declared = {"type": "object", "properties": {"id": {"type": "string"}}}
-    assert (offered["show"].description, offered["show"].parameters_json_schema) == (
-        "Shows a card.",
-        declared,
-    )
-    assert list(offered) == ["show", "scan_code", "Crm_find"]
+    shown = functions["show"]
+    assert (shown.description, shown.parameters_json_schema) == ("Shows a card.", declared)
+    assert list(functions) == ["show", "scan_code", "Crm_find"]
 
 
 async def test_an_agent_may_name_a_tool_by_its_folder(converse: Converse) -> None:
