@@ -11,7 +11,6 @@ from gcp_adk_store import ArtifactLimits, Fault, Point, SessionLimits, SessionSe
 from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.turns import WaitingMessage
-from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.payloads import PayloadPlace
@@ -48,7 +47,7 @@ class Stored:
         """Return another service on the same storage, as another process has it."""
         return SessionService(self.storage, **options)
 
-    async def documents(self) -> dict[str, Document]:
+    async def documents(self) -> dict[str, Any]:
         """Return all documents by their paths."""
         layout = self.storage.layout
         found = {}

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from gcp_adk_store import StoredDataError
 from gcp_adk_store.codec.packing import pack_segment, unpack_segment
-from gcp_adk_store.codec.writes import Document
 
 Fields = dict[str, Any]
 Change = dict[str, Fields | None]
@@ -37,7 +36,7 @@ _OTHER_KIND: Final = {
 
 
 def mutations(
-    documents: Mapping[str, Document], *, unused: AbstractSet[str], leaving: AbstractSet[str]
+    documents: Mapping[str, Any], *, unused: AbstractSet[str], leaving: AbstractSet[str]
 ) -> Iterator[tuple[str, Change]]:
     """Yield each mutation of *documents* with its name: the kind of document, the field, what is done.
 

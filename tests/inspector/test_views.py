@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.codec.values import Foreign
-from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.inspector.conversation import (
     MAX_LINES,
     MAX_PARTS,
@@ -35,6 +34,7 @@ from gcp_adk_store.inspector.reading import Placed
 from gcp_adk_store.inspector.waterfall import waterfalls
 from gcp_adk_store.sessions.describe.decide import SessionInfo
 from tests.inspector.story import PDF, PNG, SVG, WAV
+from tests.support.stored import as_read
 
 LIFTED, MASKED = Mask(lifted=True), Mask(lifted=False)
 
@@ -229,7 +229,7 @@ def test_documents_show_kinds_and_sizes_under_a_mask() -> None:
         "strange": Foreign("geo_point_value"),
         "tail": ["secret"],
     }
-    document = Document(path="p", fields=fields, update_time="1.0", read_time=1.0)
+    document = as_read("p", fields)
     masked, shown = document_tree(document, MASKED), document_tree(document, LIFTED)
 
     assert "secret" not in str(masked)

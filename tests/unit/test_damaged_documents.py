@@ -20,7 +20,6 @@ from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.packing import pack_segment, unpack
 from gcp_adk_store.codec.stored import read_chunk, read_header, read_segment, read_session, read_state
 from gcp_adk_store.codec.values import Foreign, decode_value
-from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.kernel.concurrency import Pauses
 from gcp_adk_store.model.json_values import is_unicode
 from gcp_adk_store.model.keys import SessionKey
@@ -31,6 +30,7 @@ from gcp_adk_store.sessions.read.completion import decode_events
 from tests.support import damage
 from tests.support.damage import BOMB, HUSH, damaged
 from tests.support.peak_memory import Peak
+from tests.support.stored import as_read
 
 LAYOUT = Layout("adk")
 KEY = SessionKey(app="shop", user="u/1", session="__s__")
@@ -101,9 +101,9 @@ CHUNK: dict[str, Any] = {"format": 1, "body": HUSH.encode()}
 NOTE: dict[str, Any] = {"format": 1, "epoch": "e1", "sealed": 2, "spilled": ["chunks", "bucket"]}
 
 
-def document(fields: dict[str, Any], path: str = PATH) -> Document:
+def document(fields: dict[str, Any], path: str = PATH) -> Any:
     """Return *fields* as they are read."""
-    return Document(path=path, fields=fields, update_time="100.000000001", read_time=100.0)
+    return as_read(path, fields)
 
 
 def read_or_refused(read: Callable[[], Any], where: str) -> Any:

@@ -20,11 +20,11 @@ from gcp_adk_store.codec.stored import (
     read_state,
 )
 from gcp_adk_store.codec.turns import WaitingMessage
-from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.model.session_fields import MAX_TTL_S, PARTS_GRACE_S, Expiry
 from gcp_adk_store.model.sessions import Append, Segment
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.sessions.lifecycle.format import read_deletions
+from tests.support.stored import as_read
 from tests.unit.test_damaged_documents import CHUNK, HEAD, KEY, LAYOUT, NOTE, PATH, SEGMENT, SHARED, document
 from tests.unit.test_damaged_documents import SESSION as FIELDS
 
@@ -70,11 +70,9 @@ def test_shared_state_never_ends() -> None:
 def test_no_renewal_moves_a_part_back(ends: list[int | None], parts_at: int) -> None:
     """After it each part is kept as long as it was, and as long as was asked for; a second writes none."""
     parts = [
-        Document(
-            path=f"{PATH}/adk_segments/e1-{number}",
-            fields={} if end is None else {"expire_at": datetime.fromtimestamp(end, UTC)},
-            update_time=f"{number}.000000001",
-            read_time=100.5,
+        as_read(
+            f"{PATH}/adk_segments/e1-{number}",
+            {} if end is None else {"expire_at": datetime.fromtimestamp(end, UTC)},
         )
         for number, end in enumerate(ends)
     ]
@@ -165,7 +163,7 @@ def test_an_incomplete_session_is_refused(name: str) -> None:
 )
 @pytest.mark.parametrize("found", [0, 4, "1", None])
 def test_another_format_is_refused(
-    read: Callable[[Document], object], fields: dict[str, Any], known: str, found: object
+    read: Callable[[Any], object], fields: dict[str, Any], known: str, found: object
 ) -> None:
     """A layout of another release is an error that says what to do, never a guess."""
     with pytest.raises(StoredDataError) as caught:
