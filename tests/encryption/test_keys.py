@@ -4,8 +4,9 @@ import asyncio
 import base64
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,40 +19,55 @@ from gcp_adk_store import (
     KmsEnvelope,
     LocalKeyWrapper,
     OutcomeUnknownError,
-    SessionLimits,
     Store,
     StoredDataError,
     StoreError,
     UnavailableError,
 )
-from gcp_adk_store.codec.writes import Delete, Document, Write, Written
-from gcp_adk_store.encryption.fields import Places, Scope
-from gcp_adk_store.encryption.keyring import Keyring
-from gcp_adk_store.encryption.sealing import DataKey
-from gcp_adk_store.kernel.around import OF_READS, Around
-from gcp_adk_store.kernel.ports import Documents
-from gcp_adk_store.local.backend import open_keys
-from gcp_adk_store.settings.envelope import Wrapped
 from gcp_adk_store.testing.conformance.running import read
 from tests.encryption.conftest import LIMITS, CountingWrapper, envelope
 from tests.erasure.conftest import APP, OTHER, OWNER, PLACES, USER, canary, erase, fill, said
-from tests.support.stored import overwrite
+from tests.support.stored import overwrite, session_path
 from tests.support.temporary import temporary_folder
 from tests.support.traces import in_folder, traces
 
 THERE: Any = {"app_name": APP, "user_id": USER, "session_id": "s"}
-SCOPE = Places("adk").scope("adk_apps/app/adk_users/canary-user")
 
 
-def keyring(folder: Path, wrapper: LocalKeyWrapper, *, documents: Documents | None = None) -> Keyring:
-    """Return the keys in *folder*, as a process of its own has them."""
-    return Keyring(documents or open_keys(f"{folder}", SessionLimits()), wrapper, "adk", cache_s=300)
+def keys_of(store: Store) -> Any:
+    """Return the documents of the keys of *store*."""
+    encryption: Any = store.sessions.storage.encryption
+    return encryption.keys.documents
 
 
-async def key_id(ring: Keyring, scope: Scope = SCOPE) -> bytes | None:
-    """Return the id of a key that is there."""
-    found = (await ring.to_read([scope]))[scope]
-    return found.id if isinstance(found, DataKey) else None
+def key_path(user: str = USER) -> str:
+    """Return the path of the document of a user's key."""
+    named = f"user\0adk_apps/{APP}/adk_users/{user}"  # as docs/encryption.md has it
+    return f"adk_keys/{sha256(named.encode()).hexdigest()}"
+
+
+async def key_of(store: Store, user: str = USER) -> dict[str, Any]:
+    """Return the fields of the document of a user's key, which must exist."""
+    (found,) = await keys_of(store).get([key_path(user)])
+    return dict(found.fields)
+
+
+def let_meet(store: Store, meet: Callable[[str], Awaitable[None]]) -> None:
+    """Await *meet* before and after the calls to the database of keys; it may raise."""
+    documents = keys_of(store)
+    get, commit = documents.get, documents.commit
+
+    async def met_get(*given: Any, **options: Any) -> Any:
+        await meet("get")
+        return await get(*given, **options)
+
+    async def met_commit(*given: Any, **options: Any) -> Any:
+        await meet("commit")
+        written = await commit(*given, **options)
+        await meet("answer")
+        return written
+
+    documents.get, documents.commit = met_get, met_commit
 
 
 async def test_a_user_costs_one_operation_and_one_read_a_process_and_cache_time(tmp_path: Path) -> None:
@@ -75,13 +91,18 @@ async def test_a_user_costs_one_operation_and_one_read_a_process_and_cache_time(
 async def test_calls_at_once_load_a_key_once(tmp_path: Path) -> None:
     """Cold calls of one event loop wait for the same operation."""
     wrapper = CountingWrapper()
-    ring = keyring(tmp_path, wrapper)
-
-    made = await asyncio.gather(*(ring.to_write([SCOPE]) for _ in range(50)))
+    async with Store.local(tmp_path, encryption=envelope(wrapper)) as store:
+        await asyncio.gather(
+            *(
+                store.sessions.create_session(**{**THERE, "session_id": f"{n}"}, state={"a": n})
+                for n in range(50)
+            )
+        )
+    async with Store.local(tmp_path, encryption=envelope()) as other:
+        listed = (await other.sessions.list_sessions(app_name=APP, user_id=USER)).sessions
 
     assert 1 == wrapper.wraps
-    assert 1 == len({keys[SCOPE].id for keys in made})
-    await ring.close()
+    assert [*range(50)] == sorted(each.state["a"] for each in listed)
 
 
 async def test_two_processes_that_make_the_same_key_use_one(tmp_path: Path) -> None:
@@ -89,58 +110,36 @@ async def test_two_processes_that_make_the_same_key_use_one(tmp_path: Path) -> N
     both = asyncio.Barrier(2)
 
     class Meeting(CountingWrapper):
-        async def wrap(self, data_key: bytes, context: bytes) -> Wrapped:
+        async def wrap(self, data_key: bytes, context: bytes) -> Any:
             wrapped = await super().wrap(data_key, context)
             await both.wait()
             return wrapped
 
-    rings = [keyring(tmp_path, Meeting()) for _ in range(2)]
+    wrappers = [Meeting(), Meeting()]
+    names = [{**THERE, "session_id": name} for name in ("one", "two")]
+    one, two = (Store.local(tmp_path, encryption=envelope(wrapper)) for wrapper in wrappers)
+    async with one, two:
+        await asyncio.gather(
+            one.sessions.create_session(**names[0], state={"a": 1}),
+            two.sessions.create_session(**names[1], state={"a": 1}),
+        )
+        found = [(await read(store.sessions, name)).state for store in (one, two) for name in names]
 
-    one, two = await asyncio.gather(*(ring.to_write([SCOPE]) for ring in rings))
-
-    sealed = one[SCOPE].seal(b"data", b"here")
-    assert b"data" == two[SCOPE].open(sealed, b"here")
-    assert [1, 1] == [ring.wrapper.wraps for ring in rings]  # type: ignore[attr-defined]
-    for ring in rings:
-        await ring.close()
+    assert [{"a": 1}] * 4 == found
+    assert [1, 1] == [wrapper.wraps for wrapper in wrappers]
 
 
 class Counting:
     """Counts the calls to the database of keys."""
 
     def __init__(self, store: Store) -> None:
-        encryption = store.sessions.storage.encryption
-        assert encryption is not None
         self.gets = self.commits = 0
-        documents = encryption.keys.documents
-        encryption.keys.documents = Faulty(documents, self.count)
+        let_meet(store, self.count)
 
     async def count(self, step: str) -> None:
         """Count one step before it is sent."""
         self.gets += step == "get"
         self.commits += step == "commit"
-
-
-class Faulty(Around[Documents]):
-    """Documents before and after whose calls *meet* is awaited; it may raise."""
-
-    passed_on = OF_READS | {"close", "query", "scrub", "snapshot", "watch"}
-
-    def __init__(self, inner: Documents, meet: Any) -> None:
-        super().__init__(inner)
-        self._meet = meet
-
-    async def get(
-        self, paths: Sequence[str], *, fields: Sequence[str] | None = None
-    ) -> list[Document | None]:
-        await self._meet("get")
-        return await self.inner.get(paths, fields=fields)
-
-    async def commit(self, writes: Sequence[Write | Delete]) -> list[Written]:
-        await self._meet("commit")
-        written = await self.inner.commit(writes)
-        await self._meet("answer")
-        return written
 
 
 OF_OTHERS = ("task", "push-config")
@@ -164,14 +163,12 @@ async def test_a_key_whose_making_fails_at_any_step_is_made_or_found_by_the_next
             raise (OutcomeUnknownError if step == "answer" else UnavailableError)(lost)
 
     class Failing(CountingWrapper):
-        async def wrap(self, data_key: bytes, context: bytes) -> Wrapped:
+        async def wrap(self, data_key: bytes, context: bytes) -> Any:
             await meet("wrap")
             return await super().wrap(data_key, context)
 
     async with Store.local(tmp_path, encryption=envelope(Failing())) as store:
-        encryption = store.sessions.storage.encryption
-        assert encryption is not None
-        encryption.keys.documents = Faulty(encryption.keys.documents, meet)
+        let_meet(store, meet)
         with pytest.raises(StoreError, match=r"lost|sent"):
             await store.sessions.create_session(**THERE, state={"a": "b"})
         assert await store.sessions.get_session(**THERE) is None
@@ -196,67 +193,70 @@ async def test_a_destruction_that_fails_at_any_step_is_completed_by_the_next_cal
             left.clear()
             raise OutcomeUnknownError("lost")
 
-    ring = keyring(tmp_path, CountingWrapper())
-    await ring.to_write([SCOPE])
-    ring.documents = Faulty(ring.documents, meet)
-    with pytest.raises(OutcomeUnknownError):
-        await ring.destroy(SCOPE)
+    async with Store.local(tmp_path, encryption=envelope()) as store:
+        await store.sessions.create_session(**THERE, state={"a": 1})
+        let_meet(store, meet)
+        with pytest.raises(OutcomeUnknownError):
+            await erase(store)
+        _, receipt = await erase(store)
+        _, again = await erase(store)
+        key = await key_of(store)
 
-    destroyed_at = await ring.destroy(SCOPE)
-
-    assert destroyed_at is not None
-    assert destroyed_at == await ring.destroy(SCOPE)
-    assert await key_id(keyring(tmp_path, CountingWrapper())) is None
-    await ring.close()
+    assert receipt.unreadable_from is not None
+    assert receipt.unreadable_from == again.unreadable_from
+    assert "wrapped" not in key
 
 
 async def test_a_key_leaves_the_cache_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then a process learns that it was destroyed."""
-    ring, other = keyring(tmp_path, CountingWrapper()), keyring(tmp_path, CountingWrapper())
-    await ring.to_write([SCOPE])
-    await other.destroy(SCOPE)
-    in_time = await key_id(ring)
-    now = asyncio.get_running_loop().time()
-    monkeypatch.setattr("gcp_adk_store.machine.monotonic", lambda: now + 301)
+    async with (
+        Store.local(tmp_path, encryption=envelope()) as store,
+        Store.local(tmp_path, encryption=envelope()) as other,
+    ):
+        await store.sessions.create_session(**THERE, state={"a": 1})
+        stored: Any = store.sessions.storage.as_stored
+        (backup,) = await stored.get([session_path(THERE)])
+        await erase(other)
+        await overwrite(stored, {backup.path: backup.fields})
+        in_time = await store.sessions.get_session(**THERE)
+        now = asyncio.get_running_loop().time()
+        monkeypatch.setattr("gcp_adk_store.machine.monotonic", lambda: now + 301)
 
-    assert in_time is not None
-    assert await key_id(ring) is None
-    await ring.close()
-    await other.close()
+        assert in_time is not None
+        with pytest.raises(KeyDestroyedError):
+            await store.sessions.get_session(**THERE)
 
 
 async def test_a_new_key_waits_until_nobody_has_the_destroyed_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that still has it would write what nobody else can read."""
-    ring = keyring(tmp_path, CountingWrapper())
-    before = (await ring.to_write([SCOPE]))[SCOPE].id
-    await ring.destroy(SCOPE)
-
-    with pytest.raises(UnavailableError, match="erased") as refused:
-        await ring.to_write([SCOPE])
-    now = ring.documents.clock.now()
-    monkeypatch.setattr("google.adk.platform.time.get_time", lambda: now + 361)
-    after = (await ring.to_write([SCOPE]))[SCOPE].id
+    async with Store.local(tmp_path, encryption=envelope()) as store:
+        await store.sessions.create_session(**THERE, state={"a": 1})
+        before = await key_of(store)
+        await erase(store)
+        with pytest.raises(UnavailableError, match="erased") as refused:
+            await store.sessions.create_session(**THERE, state={"a": 1})
+        now = keys_of(store).clock.now()
+        monkeypatch.setattr("google.adk.platform.time.get_time", lambda: now + 361)
+        await store.sessions.create_session(**THERE, state={"a": 1})
+        after = await key_of(store)
 
     assert refused.value.retry_after_s is not None
     assert 300 < refused.value.retry_after_s <= 360
-    assert before != after
-    await ring.close()
+    assert before["id"] != after["id"]
 
 
 async def test_a_wrapped_key_that_was_moved_to_another_user_is_refused(tmp_path: Path) -> None:
     """It is bound to its place by the wrapper."""
-    ring = keyring(tmp_path, CountingWrapper())
-    other = Places("adk").scope("adk_apps/app/adk_users/somebody-else")
-    await ring.to_write([SCOPE, other])
-    (document,) = await ring.documents.get([ring.layout.path(SCOPE)])
-    assert document is not None
-    await overwrite(ring.documents, {ring.layout.path(other): document.fields})
-
-    with pytest.raises(StoredDataError, match="another place"):
-        await keyring(tmp_path, CountingWrapper()).to_write([other])
-    await ring.close()
+    theirs = {**THERE, "user_id": OTHER}
+    async with Store.local(tmp_path, encryption=envelope()) as store:
+        for who in (THERE, theirs):
+            await store.sessions.create_session(**who, state={"a": 1})
+        await overwrite(keys_of(store), {key_path(OTHER): await key_of(store)})
+    async with Store.local(tmp_path, encryption=envelope()) as store:
+        with pytest.raises(StoredDataError, match="another place"):
+            await store.sessions.get_session(**theirs)
 
 
 @pytest.fixture(scope="module")
@@ -400,19 +400,15 @@ async def test_an_erasure_needs_no_key(filled: Path, *, damaged: bool) -> None:
     async with Store.local(
         filled, session_limits=LIMITS, encryption=envelope(CountingWrapper(b"x" * 32))
     ) as store:
-        encryption = store.sessions.storage.encryption
-        assert encryption is not None
-        path = encryption.keys.layout.path(SCOPE)
         if damaged:
-            await overwrite(encryption.keys.documents, {path: {"format": 1, "id": "damaged"}})
+            await overwrite(keys_of(store), {key_path(): {"format": 1, "id": "damaged"}})
 
         _, receipt = await erase(store)
-        (document,) = await encryption.keys.documents.get([path])
+        key = await key_of(store)
 
     assert 1 == receipt.erased["keys"].count
     assert receipt.unreadable_from is not None
-    assert document is not None
-    assert {"format", "kind", "destroyed_at", "free_at", "expire_at"} == document.fields.keys()
+    assert {"format", "kind", "destroyed_at", "free_at", "expire_at"} == key.keys()
     assert [] == [
         name for name in PLACES if traces(in_folder(filled), canary(name)) and name not in OF_OTHERS
     ]
@@ -422,11 +418,7 @@ async def test_nothing_of_a_destroyed_key_is_left_in_the_file(tmp_path: Path) ->
     """The file of a local store is written anew."""
     async with Store.local(tmp_path, encryption=envelope()) as store:
         await store.sessions.create_session(**THERE, state={"a": 1})
-        encryption = store.sessions.storage.encryption
-        assert encryption is not None
-        (document,) = await encryption.keys.documents.get([encryption.keys.layout.path(SCOPE)])
-        assert document is not None
-        wrapped: Any = document.fields["wrapped"]
+        wrapped = (await key_of(store))["wrapped"]
         await erase(store)
 
     files = [path.read_bytes() for path in sorted(tmp_path.glob("keys.sqlite3*"))]  # noqa: ASYNC240
@@ -517,12 +509,8 @@ async def test_a_key_that_cannot_be_unwrapped_takes_nobody_else_with_it(tmp_path
             session = await store.sessions.create_session(**who, state={"a": 1})
             await store.sessions.append_event(session, said("hello"))
             await store.artifacts.save_artifact(**who, filename="f", artifact=types.Part(text="x"))
-    ring = keyring(tmp_path, CountingWrapper())
-    path = ring.layout.path(Places("adk").scope("adk_apps/app/adk_users/lost"))
-    (document,) = await ring.documents.get([path])
-    assert document is not None
-    await overwrite(ring.documents, {path: {**document.fields, "wrapped": b"damaged"}})
-    await ring.close()
+        broken = {**await key_of(store, "lost"), "wrapped": b"damaged"}
+        await overwrite(keys_of(store), {key_path("lost"): broken})
 
     async with Store.local(tmp_path, encryption=envelope(artifacts=True)) as store:
         listed = (await store.sessions.list_sessions(app_name="app")).sessions
