@@ -9,12 +9,12 @@ from google.adk.artifacts import InMemoryArtifactService
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
-import gcp_adk_store.sessions.fork.format as forks
 from gcp_adk_store import ArtifactLimits, ArtifactService, SessionLimits, Store
 from gcp_adk_store.model.artifacts import TOMBSTONE
 from gcp_adk_store.moving import copy
 from tests.moving.hardest import APP, fill, hardest, many
 from tests.support.lengths import at_length
+from tests.support.small_pieces import set_numbers
 from tests.support.stores import sessions_over
 
 _LIMITS: Final = SessionLimits(seal_tail_bytes=2000)
@@ -117,7 +117,7 @@ async def test_a_copy_that_is_killed_at_any_write_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, after: bool
 ) -> None:
     """Of a document, a payload or an artifact: a session is whole or missing, and nothing is there twice."""
-    monkeypatch.setattr(forks, "SEGMENTS_PER_COMMIT", 2)
+    set_numbers(monkeypatch, segments_per_commit=2)
     sessions, artifacts = await source_of_everything()
     kinds: set[str] = set()
     for at in itertools.count(1 if after else 2, at_length(3, 1)):

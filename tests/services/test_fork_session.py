@@ -29,6 +29,7 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Origin, StoredSession
 from tests.support.clock import in_days
 from tests.support.local_commits import before_commits
+from tests.support.small_pieces import set_numbers
 from tests.support.stores import STORES
 
 OWNER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
@@ -449,7 +450,7 @@ async def test_the_collector_removes_what_a_stopped_fork_left(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Segments, payloads and artifacts; the id is free again, and other artifacts stay."""
-    monkeypatch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 1)
+    set_numbers(monkeypatch, segments_per_commit=1)
     await fill(store)
     for name in ("f", "g"):
         await save(store, name, name)
@@ -487,7 +488,7 @@ async def test_a_fork_that_was_collected_cannot_be_completed(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that sleeps for two days in the middle gets an error; nothing of its fork is left."""
-    monkeypatch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 1)
+    set_numbers(monkeypatch, segments_per_commit=1)
     await fill(store)
     await collected(store)
 
@@ -507,7 +508,7 @@ async def test_a_deletion_of_the_id_leaves_a_running_fork_alone(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fork is made after it."""
-    monkeypatch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 1)
+    set_numbers(monkeypatch, segments_per_commit=1)
     await fill(store)
     before_commit(monkeypatch, 3, lambda: store.sessions.delete_session(**OWNER, session_id="fork"))
     fork = await store.fork_session(**WHO, to_session_id="fork")

@@ -9,6 +9,7 @@ from google.genai import types
 from gcp_adk_store import SessionLimits
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.test_sessions import key
+from tests.support.small_pieces import set_numbers
 
 ONE_EACH = SessionLimits(seal_tail_bytes=200)
 """Each event is a segment of its own."""
@@ -35,6 +36,6 @@ async def a_fork_that_is_redacted(world: World) -> None:
 
 def test_the_segments_of_a_fork_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The commits before its last one write segments, and leave those alone that are there."""
-    monkeypatch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 2)
+    set_numbers(monkeypatch, segments_per_commit=2)
 
     simulate(a_fork_that_is_redacted, seeds=range(5), faults=Faults(twice=1.0))
