@@ -204,7 +204,11 @@ class TaskLayout:
     def read_task(self, document: Document) -> StoredTask:
         """Return the task of a *document*, or as much of it as was read."""
         fields = read_fields(_Task, document)
-        if escape_name(fields.id, what="id") != document.path.rpartition("/")[2]:
+        try:
+            is_own = escape_name(fields.id, what="id") == document.path.rpartition("/")[2]
+        except InvalidInputError:
+            is_own = False
+        if not is_own:
             raise wrong(document.path, "id")
         ends = fields.expiry
         time = None if fields.seconds is None else (fields.seconds, fields.nanos or 0)

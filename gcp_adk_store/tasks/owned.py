@@ -1,12 +1,14 @@
 """Hold what the stores of A2A tasks and of configs share: each document belongs to one owner."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final, TypedDict, Unpack
 
 from gcp_adk_store import settings
 from gcp_adk_store.codec.writes import Document, Page
-from gcp_adk_store.errors import OutcomeUnknownError, StoreError
+from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError, StoreError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Bounds, checks_kinds
 from gcp_adk_store.kernel.concurrency import Limiter
@@ -22,8 +24,12 @@ from gcp_adk_store.tasks.sdk import needs_a2a
 with needs_a2a():
     from a2a.server.owner_resolver import OwnerResolver, resolve_user_scope
 
+logger = logging.getLogger(__name__)
+
 _AT_ONCE: Final = 500
 """Documents of a page of an erasure."""
+_NAMED: Final = 10
+"""As many documents as one record of the log names."""
 
 
 class OwnedOptions(TypedDict, total=False):
@@ -39,6 +45,38 @@ class OwnedOptions(TypedDict, total=False):
     one owner."""
     limits: SessionLimits | None
     """Deadlines, and the number of operations at a time."""
+
+
+class LeftOut:
+    """What a listing leaves out, because it cannot be read and the answer has no place for it."""
+
+    def __init__(self) -> None:
+        self._failures: list[StoredDataError] = []
+        self._any_read = False
+
+    @contextmanager
+    def unreadable(self) -> Iterator[None]:
+        """Leave out what the block reads, if that is damaged."""
+        try:
+            yield
+            self._any_read = True
+        except StoredDataError as exc:
+            self._failures.append(exc)
+
+    def report(self) -> None:
+        """Name in the log what is left out.
+
+        Raises:
+            StoredDataError: nothing else is there, as where another release wrote all of it.
+        """
+        if not self._failures:
+            return
+        if not self._any_read:
+            raise self._failures[0]
+        named = "; ".join(map(str, self._failures[:_NAMED]))
+        more = f"; and {len(self._failures) - _NAMED} more" if len(self._failures) > _NAMED else ""
+        message = "%d documents cannot be read, and are left out: %s%s"
+        logger.warning(message, len(self._failures), named, more, extra=telemetry.log_fields())
 
 
 @checks_kinds

@@ -7,7 +7,7 @@ from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.calls import checks_kinds, operation
 from gcp_adk_store.kernel.transact import Writes, commit_all
 from gcp_adk_store.tasks.format import read_config
-from gcp_adk_store.tasks.owned import OwnedStore
+from gcp_adk_store.tasks.owned import LeftOut, OwnedStore
 from gcp_adk_store.tasks.records import new_save_id
 from gcp_adk_store.tasks.sdk import needs_a2a
 
@@ -44,12 +44,24 @@ class PushNotificationConfigStore(OwnedStore, A2aConfigStore):
         return config
 
     async def get_info(self, task_id: str, context: ServerCallContext) -> list[TaskPushNotificationConfig]:
-        """Return the owner's configs for a task, ordered by their ids; 1 query."""
+        """Return the owner's configs for a task, ordered by their ids; 1 query.
+
+        One that cannot be read is left out, and a warning in the log names it.
+
+        Raises:
+            StoredDataError: none of them can be read.
+        """
         parent = self._layout.configs(self._owner_of(context), task_id)
         return await self.list_push_configs(task_id=task_id, parent=parent, of_all_owners=False)
 
     async def get_info_for_dispatch(self, task_id: str) -> list[TaskPushNotificationConfig]:
-        """Return the configs of all owners for a task, for the SDK's sender alone; 1 query."""
+        """Return the configs of all owners for a task, for the SDK's sender alone; 1 query.
+
+        Those that cannot be read are left out, as by :meth:`get_info`: the others get their news.
+
+        Raises:
+            StoredDataError: none of them can be read.
+        """
         parent = self._layout.pushes(task_id)
         return await self.list_push_configs(task_id=task_id, parent=parent, of_all_owners=True)
 
@@ -104,7 +116,15 @@ class PushNotificationConfigStore(OwnedStore, A2aConfigStore):
         found = await self._documents.query(
             parent, self._layout.configs_collection, all_descendants=of_all_owners
         )
-        return [config for document in found if (config := _config_of(document)) is not None]
+        configs: list[TaskPushNotificationConfig] = []
+        left_out = LeftOut()
+        for document in found:
+            with left_out.unreadable():
+                config = _config_of(document)
+                if config is not None:
+                    configs.append(config)
+        left_out.report()
+        return configs
 
     @operation
     async def delete_push_configs(self, *, task_id: str, owner: str, config_id: str | None) -> None:

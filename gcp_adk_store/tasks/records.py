@@ -33,7 +33,7 @@ from gcp_adk_store.tasks.format import (
     joined,
     unpack_task,
 )
-from gcp_adk_store.tasks.owned import OwnedOptions, OwnedStore
+from gcp_adk_store.tasks.owned import LeftOut, OwnedOptions, OwnedStore
 from gcp_adk_store.tasks.sdk import needs_a2a
 
 with needs_a2a():
@@ -212,7 +212,12 @@ class TaskRecords(OwnedStore):
         """Return the first *limit* tasks of those that are *chosen* and come *after* the page before.
 
         It reads the headers of all tasks of the owner, a thousand in each RPC, then the tasks of the page.
+        What cannot be read is left out, and a warning names it.
+
+        Raises:
+            StoredDataError: none of the owner's tasks can be read.
         """
+        left_out = LeftOut()
         page = Page(field=None, descending=False, limit=_HEADERS_AT_ONCE, after=None)
         best: list[StoredTask] = []
         total = 0
@@ -220,7 +225,10 @@ class TaskRecords(OwnedStore):
             found = await self._documents.query(
                 self._layout.owner(owner), self._layout.tasks_collection, fields=HEADER_FIELDS, page=page
             )
-            tasks = [self._layout.read_task(document) for document in found]
+            tasks = []
+            for header in found:
+                with left_out.unreadable():
+                    tasks.append(self._layout.read_task(header))
             tasks = [task for task in tasks if not task.has_expired and chosen(task.header)]
             total += len(tasks)
             best = heapq.nlargest(
@@ -237,12 +245,14 @@ class TaskRecords(OwnedStore):
         for document in documents:
             if document is None:
                 continue  # deleted meanwhile
-            body = await self._body(self._layout.read_task(document))
-            if body is None:
-                newer = await self._get(owner, self._layout.read_task(document).header.id)
-                body = None if newer is None else newer[0]
-            if body is not None:
-                bodies.append(body)
+            with left_out.unreadable():
+                body = await self._body(self._layout.read_task(document))
+                if body is None:
+                    newer = await self._get(owner, self._layout.read_task(document).header.id)
+                    body = None if newer is None else newer[0]
+                if body is not None:
+                    bodies.append(body)
+        left_out.report()
         return Listed(bodies, shown[-1].header if len(best) > limit else None, total)
 
     @operation

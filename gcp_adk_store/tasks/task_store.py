@@ -101,7 +101,11 @@ class TaskStore(TaskRecords, A2aTaskStore):
         The latest status comes first; tasks of the same time are in descending order of their ids.
         ``total_size`` counts all chosen tasks, so each call reads the headers of all tasks of the owner.
 
+        A task that cannot be read is left out, because the answer has no place for it, and a warning in the
+        log names it; :meth:`get` of it raises.
+
         Raises:
+            StoredDataError: none of the owner's tasks can be read.
             InvalidParamsError: the SDK's: the page's size is not from 1 to 100, or another method made the
                 page token.
         """
@@ -157,7 +161,10 @@ def _token_of(task: TaskHeader) -> str:
 
 
 def _place_of(token: str) -> tuple[bool, tuple[int, int], str]:
-    cursor = decode_list_tasks_cursor(token)
+    try:
+        cursor = decode_list_tasks_cursor(token)
+    except RecursionError:  # of a token that nests deep, which the SDK does not expect
+        cursor = None
     if cursor is None:
         raise InvalidParamsError("the page token does not come from this method; leave it out to start anew")
     return cursor.timestamp_ns is not None, divmod(cursor.timestamp_ns or 0, _NANOS), cursor.task_id

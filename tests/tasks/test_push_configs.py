@@ -6,7 +6,8 @@ import pytest
 from a2a.server.tasks import InMemoryPushNotificationConfigStore, PushNotificationConfigStore
 from a2a.types import TaskPushNotificationConfig
 
-from gcp_adk_store import InvalidInputError
+from gcp_adk_store import InvalidInputError, StoredDataError
+from tests.support.stored import change
 from tests.tasks.conftest import ANN, Open, of
 
 BOB = of("bob")
@@ -57,6 +58,23 @@ async def test_a_config_that_no_document_takes_is_refused_with_its_size(opened: 
     config = TaskPushNotificationConfig(url="u" * 1_000_000)
     with pytest.raises(InvalidInputError, match=r"config takes 10\d+ bytes, the limit is 921600"):
         await opened().push_notification_configs.set_info("t", config, ANN)
+
+
+async def test_a_damaged_config_takes_no_dispatch_to_others_with_it(
+    opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each config that can be read gets its news; without any, the damage is an error."""
+    store = opened()
+    configs = store.push_notification_configs
+    for context in (ANN, BOB):
+        await configs.set_info("t", TaskPushNotificationConfig(id="a", url="https://a.example"), context)
+    path = "adk_pushes/t/adk_owners/ann/adk_configs/a"
+    await change(store, path, {"body": b"\xff"})
+
+    assert 1 == len(await configs.get_info_for_dispatch("t"))
+    assert f"1 documents cannot be read, and are left out: {path}" in caplog.text
+    with pytest.raises(StoredDataError):
+        await configs.get_info("t", ANN)
 
 
 async def test_all_configs_of_an_owner_are_erased(opened: Open) -> None:

@@ -1,6 +1,7 @@
 """A2A tasks are kept by owner, whole, and never lose an update unnoticed."""
 
 import asyncio
+import base64
 import contextlib
 import os
 import pickle
@@ -11,10 +12,11 @@ from a2a.types import ListTasksRequest, Task, TaskState, TaskStatus
 from a2a.utils.errors import InvalidParamsError
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from gcp_adk_store import InvalidInputError, Store, TaskConflictError
+from gcp_adk_store import InvalidInputError, Store, StoredDataError, TaskConflictError
+from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.tasks import TaskStore
 from tests.support.small_pieces import use_small_pieces
-from tests.support.stored import put
+from tests.support.stored import change, put
 from tests.tasks.conftest import ANN, Open, of, task
 
 DONE = TaskState.TASK_STATE_COMPLETED
@@ -255,6 +257,26 @@ async def test_all_tasks_of_an_owner_are_erased_with_their_pieces(opened: Open) 
     assert 0 == (await store.tasks.list(ListTasksRequest(), ANN)).total_size
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [{"format": "none"}, {"id": "x" * 2000}, {"state": "done"}, {"body": b"none"}, {"sha256": "0" * 64}],
+)
+async def test_a_damaged_task_takes_no_listing_with_it(
+    opened: Open, damage: dict[str, FieldValue], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The others are listed, a warning names the path of the damaged one, and its own read is an error."""
+    store = opened()
+    for number in range(3):
+        await store.tasks.save(task(f"t{number}", at=number), ANN)
+    await change(store, "adk_owners/ann/adk_tasks/t1", damage)
+    listed = await store.tasks.list(ListTasksRequest(), ANN)
+
+    assert ["t2", "t0"] == [each.id for each in listed.tasks]
+    assert "1 documents cannot be read, and are left out: adk_owners/ann/adk_tasks/t1" in caplog.text
+    with pytest.raises(StoredDataError):
+        await store.tasks.get("t1", ANN)
+
+
 async def test_what_is_saved_during_an_erasure_is_never_left_in_part(opened: Open) -> None:
     """It is erased or whole: its pieces go with it."""
     store = opened()
@@ -273,7 +295,19 @@ async def test_what_is_saved_during_an_erasure_is_never_left_in_part(opened: Ope
     assert (0 if found is None else 2) == await pieces(store)
 
 
-async def test_a_page_of_too_many_tasks_is_refused_as_the_sdk_does(opened: Open) -> None:
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        (ListTasksRequest(page_size=101), "from 1 to 100"),
+        (
+            ListTasksRequest(page_token=base64.urlsafe_b64encode(b"[" * 100_000).decode()),
+            "does not come from",
+        ),
+    ],
+)
+async def test_a_page_that_cannot_be_is_refused_as_the_sdk_does(
+    opened: Open, params: ListTasksRequest, message: str
+) -> None:
     """By its error for clients."""
-    with pytest.raises(InvalidParamsError, match="from 1 to 100"):
-        await opened().tasks.list(ListTasksRequest(page_size=101), ANN)
+    with pytest.raises(InvalidParamsError, match=message):
+        await opened().tasks.list(params, ANN)
