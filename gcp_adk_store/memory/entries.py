@@ -1,9 +1,11 @@
 """Turn what callers add into memories, and memories into ADK's entries."""
 
+import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from google.adk.events import Event
 from google.adk.memory.memory_entry import MemoryEntry
@@ -11,13 +13,14 @@ from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 from google.genai import types
 
-from gcp_adk_store.codec.memories import text_in
+from gcp_adk_store.codec.memories import EncodedMemory, text_in
 from gcp_adk_store.codec.redactions import is_redacted
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import yielding
 from gcp_adk_store.memory.keeper import MemoryKeeper
-from gcp_adk_store.model.keys import UserKey
-from gcp_adk_store.model.memories import Memory
+from gcp_adk_store.model.keys import UserKey, require_text
+from gcp_adk_store.model.memories import Memory, require_text_keys
 from gcp_adk_store.model.session_fields import MAX_TTL_S
 
 SCORE: Final = "adk_store_score"
@@ -30,6 +33,25 @@ TTL: Final = "ttl_seconds"
 """Key of metadata that sets the end of a memory."""
 _LAST_DATE: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 """Firestore's times end with the year 9999."""
+
+
+logger = logging.getLogger(__name__)
+
+LeftOut: TypeAlias = dict[str, None]
+"""Ids of events that no memory can hold, in order."""
+_NAMED: Final = 10
+"""As many of them as one record of the log names."""
+
+
+@contextmanager
+def _leaving_out(left_out: LeftOut | None, event_id: str) -> Iterator[None]:
+    """Note an event in *left_out* if no memory can hold it; without *left_out* that is an error."""
+    try:
+        yield
+    except InvalidInputError:
+        if left_out is None:
+            raise
+        left_out[event_id] = None
 
 
 def entry_of(
@@ -64,7 +86,12 @@ def at_time(memory: Memory) -> str | None:
 
 
 def metadata_of(given: Mapping[str, object]) -> tuple[dict[str, Any], float | None]:
-    """Return the metadata to store, and the time to live in seconds that *given* asks for."""
+    """Return the metadata to store, and the time to live in seconds that *given* asks for.
+
+    Raises:
+        InvalidInputError: a key of *given* is not a string.
+    """
+    require_text_keys(given)
     ttl_s: Any = given.get(TTL)
     return {name: value for name, value in given.items() if name not in (TTL, SCORE, SESSION, VECTORS)}, ttl_s
 
@@ -105,6 +132,7 @@ def made_of_entries(
     now = platform_time.get_time()
     made = []
     for entry in memories:
+        require_text(entry.id or "", "memory id")
         metadata, ttl_s = metadata_of({**shared, **entry.custom_metadata})
         memory = Memory(
             id=entry.id or platform_uuid.new_uuid(),
@@ -118,15 +146,39 @@ def made_of_entries(
     return made
 
 
-def made_of_events(
+async def add_events(
+    keeper: MemoryKeeper,
+    key: UserKey,
     events: Sequence[Event],
     session_id: str | None,
-    custom_metadata: Mapping[str, object] | None,
+    custom_metadata: Mapping[str, object] | None = None,
     *,
     default_ttl_s: float | None,
+    leaves_out: bool = False,
+) -> None:
+    """Add a memory for each event that has text, and was never taken in.
+
+    An event that no memory can hold is an error before anything is stored, or, with *leaves_out*, is named in
+    the log, and all others are added.
+    """
+    left_out: LeftOut | None = {} if leaves_out else None
+    made = _made_of_events(events, session_id, custom_metadata or {}, default_ttl_s, left_out)
+    await add_new(keeper, key, made, left_out=left_out)
+    if left_out:
+        named = ", ".join(f"{event_id!r:.80}" for event_id in [*left_out][:_NAMED])
+        more = f", and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
+        message = "%d events of the session cannot be remembered, and are left out: %s%s"
+        logger.warning(message, len(left_out), named, more, extra=telemetry.log_fields())
+
+
+def _made_of_events(
+    events: Sequence[Event],
+    session_id: str | None,
+    custom_metadata: Mapping[str, object],
+    default_ttl_s: float | None,
+    left_out: LeftOut | None,
 ) -> list[tuple[Memory, types.Content]]:
-    """Return a memory for each event that has text."""
-    metadata, ttl_s = metadata_of(custom_metadata or {})
+    metadata, ttl_s = metadata_of(custom_metadata)
     session = None if session_id is None else session_id.strip()
     made = []
     for event in events:
@@ -134,20 +186,37 @@ def made_of_events(
             continue
         if not text_in(event.content).strip():
             continue
-        memory = Memory(
-            id=event.id,
-            time=event.timestamp,
-            session=session,
-            author=event.author,
-            until=until_of(event.timestamp, default_ttl_s if ttl_s is None else ttl_s),
-            metadata=metadata,
-        )
-        made.append((memory, event.content))
+        with _leaving_out(left_out, event.id):
+            require_text(event.id, "event id")
+            memory = Memory(
+                id=event.id,
+                time=event.timestamp,
+                session=session,
+                author=event.author,
+                until=until_of(event.timestamp, default_ttl_s if ttl_s is None else ttl_s),
+                metadata=metadata,
+            )
+            made.append((memory, event.content))
     return made
 
 
-async def add_new(keeper: MemoryKeeper, key: UserKey, made: Sequence[tuple[Memory, types.Content]]) -> None:
-    """Add those of *made* whose ids were never taken in, and that have not ended."""
+async def add_new(
+    keeper: MemoryKeeper,
+    key: UserKey,
+    made: Sequence[tuple[Memory, types.Content]],
+    *,
+    left_out: LeftOut | None = None,
+) -> None:
+    """Add those of *made* whose ids were never taken in, and that have not ended.
+
+    Those that cannot be stored go to *left_out*; without it, they are an error before anything is stored.
+    """
+
+    def encoded(new: Iterable[tuple[Memory, types.Content]]) -> Iterator[EncodedMemory]:
+        for memory, content in new:
+            with _leaving_out(left_out, memory.id):
+                yield keeper.encode(memory, content)
+
     if not made:
         return
     snapshot = await keeper.known(key)
@@ -157,9 +226,7 @@ async def add_new(keeper: MemoryKeeper, key: UserKey, made: Sequence[tuple[Memor
         known = frozenset() if snapshot is None else snapshot.known
         now = keeper.now()
         new = await yielding(
-            keeper.encode(memory, content)
-            for memory, content in made
-            if memory.digest not in known and not memory.has_ended(now)
+            encoded(each for each in made if each[0].digest not in known and not each[0].has_ended(now))
         )
         if not new:
             return

@@ -133,7 +133,8 @@ class Remembering:
     async def _remember(self, key: SessionKey, events: Sequence[Event]) -> None:
         user: dict[str, Any] = {"app_name": key.app, "user_id": key.user}
         if self._extract is None:
-            await self._memory.add_events_to_memory(**user, session_id=key.session, events=events)
+            # Not as events: one that no memory can hold would keep the others out, too.
+            await self._memory.add_session_to_memory(Session(id=key.session, events=[*events], **user))
             return
         while new := await self._memory.select_new_events(**user, events=events):
             found = self._extract(new)

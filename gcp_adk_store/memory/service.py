@@ -19,7 +19,7 @@ from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.kernel.ports import Embedder
 from gcp_adk_store.memory.embedding import Embedding
-from gcp_adk_store.memory.entries import add_new, made_of_entries, made_of_events, metadata_of, until_of
+from gcp_adk_store.memory.entries import add_events, add_new, made_of_entries, metadata_of, until_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
 from gcp_adk_store.memory.searches import (
     FoundMemory,
@@ -114,13 +114,16 @@ class MemoryService(Closing, BaseMemoryService):
 
         Events that were added before are not added again. 1 commit for new events; 1 read without new events.
 
+        An event that no memory can hold, such as one with a time in milliseconds beside a time to live, is
+        left out, and a warning in the log has its id; :meth:`add_events_to_memory` of it says why.
+
         Raises:
-            InvalidInputError: an event cannot be stored.
+            InvalidInputError: the user has too many memories.
             OutcomeUnknownError: not answered; calling again is safe.
         """
         key = UserKey(app=session.app_name, user=session.user_id)
-        made = made_of_events(session.events, session.id, None, default_ttl_s=self._default_ttl_s)
-        await add_new(self._keeper, key, made)
+        ttl_s = self._default_ttl_s
+        await add_events(self._keeper, key, session.events, session.id, default_ttl_s=ttl_s, leaves_out=True)
 
     @operation
     async def add_events_to_memory(
@@ -143,10 +146,12 @@ class MemoryService(Closing, BaseMemoryService):
                 not kept: the memory ends this long after the event's timestamp.
 
         Raises:
-            InvalidInputError, OutcomeUnknownError: as :meth:`add_session_to_memory`.
+            InvalidInputError: an event, or the metadata, cannot be stored, or the user has too many memories.
+            OutcomeUnknownError: as :meth:`add_session_to_memory`.
         """
-        made = made_of_events(events, session_id, custom_metadata, default_ttl_s=self._default_ttl_s)
-        await add_new(self._keeper, UserKey(app=app_name, user=user_id), made)
+        key = UserKey(app=app_name, user=user_id)
+        ttl_s = self._default_ttl_s
+        await add_events(self._keeper, key, events, session_id, custom_metadata, default_ttl_s=ttl_s)
 
     @operation
     async def add_memory(
@@ -168,7 +173,7 @@ class MemoryService(Closing, BaseMemoryService):
                 ``ttl_seconds`` counts from the time of the call.
 
         Raises:
-            InvalidInputError, OutcomeUnknownError: as :meth:`add_session_to_memory`.
+            InvalidInputError, OutcomeUnknownError: as :meth:`add_events_to_memory`.
         """
         made = made_of_entries(memories, custom_metadata or {}, default_ttl_s=self._default_ttl_s)
         await add_new(self._keeper, UserKey(app=app_name, user=user_id), made)

@@ -284,6 +284,18 @@ async def test_a_search_is_filtered(memory: MemoryService) -> None:
         ("add_events_to_memory", {"events": [said("x")], "custom_metadata": {"a": "x" * 20000}}, "16384"),
         (
             "add_events_to_memory",
+            {"events": [said("x")], "custom_metadata": {1: 2}},
+            "a key of the metadata must be a string, not int",
+        ),
+        ("list_memories", {"metadata": {1: 2, "a": 3}}, "a key of the metadata must be a string, not int"),
+        ("add_events_to_memory", {"events": [said("x", id="\ud800")]}, "event id holds a lone surrogate"),
+        (
+            "add_memory",
+            {"memories": [MemoryEntry(content=content("x"), id="\ud800")]},
+            "memory id holds a lone surrogate",
+        ),
+        (
+            "add_events_to_memory",
             {"events": [said("x")], "custom_metadata": {"a": float("nan")}},
             "NaN, which",
         ),

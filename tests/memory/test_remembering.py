@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
@@ -127,6 +128,30 @@ async def test_an_append_succeeds_when_it_cannot_be_remembered(
         await store.sessions.flush()
 
         assert ["first", "second", "third"] == await listed(store)
+
+
+async def test_an_event_that_no_memory_can_hold_keeps_no_other_from_being_remembered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """By an append, or by a call with the session; a warning has its id, and no word of it."""
+    async with Store.local(":memory:", index_on_append=True, memory_ttl_seconds=3600) as store:
+        held = await store.sessions.create_session(session_id="s", **USER)
+        milliseconds = said("late", at=time.time() * 1000)
+        for event in (said("first"), milliseconds, said("last")):
+            await store.sessions.append_event(held, event)
+        await store.sessions.flush()
+        assert ["first", "last"] == await listed(store)
+
+        await store.memory.delete_user_memory(**USER)
+        caplog.clear()
+        await store.memory.add_session_to_memory(held)
+        assert ["first", "last"] == await listed(store)
+        (warned,) = [each.getMessage() for each in caplog.records]
+        assert "1 events of the session cannot be remembered, and are left out" in warned
+        assert milliseconds.id in warned
+        assert "late" not in warned
+        with pytest.raises(InvalidInputError, match="it must be Unix time in seconds"):
+            await store.memory.add_events_to_memory(events=[milliseconds], **USER)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
