@@ -39,6 +39,8 @@ class Change:
     """Whether a further change of the same kind would find nothing to do."""
     is_prior: bool = False
     """Whether it only makes way for what was decided, which comes with a further change."""
+    embeds_again: bool = False
+    """Whether it brings vectors of memories that may have one by now."""
 
     def shards_after(self, before: Snapshot | None) -> dict[int, ShardContent]:
         """Return the shards of the next snapshot."""

@@ -78,6 +78,8 @@ class Similarity:
         """Number of a document -> rows, numbers of texts, and one divided by the length of each row."""
         self._fresh: Sequence[bytes] = ()
         self._last: tuple[Any, Any, Any] | None = None
+        self._numbers: Any = None
+        """Of the texts of all rows; -1 for a row without a text, and for one of a text that has another."""
         self._dimensions = 0
 
     def follow(
@@ -95,12 +97,16 @@ class Similarity:
         }
         if self._fresh != fresh or self._last is None:
             self._fresh, self._last = fresh, self._block(b"".join(fresh), number_of)
+        numpy = require_numpy()
+        numbers: Numbers = numpy.concatenate([each for _, each, _ in (*self._blocks.values(), self._last)])
+        _, first = numpy.unique(numbers, return_index=True)
+        self._numbers = numpy.full_like(numbers, -1)
+        self._numbers[first] = numbers[first]
 
     @property
     def count(self) -> int:
         """Number of texts that have a vector."""
-        blocks = [*self._blocks.values(), *([self._last] if self._last is not None else [])]
-        return sum(int((numbers >= 0).sum()) for _, numbers, _ in blocks)
+        return int((self._numbers >= 0).sum())
 
     def nearest(self, query: bytes, *, limit: int, accepts: Callable[[int], bool]) -> list[tuple[float, int]]:
         """Return cosines and numbers of the *limit* texts nearest to *query* that *accepts* takes."""
@@ -111,7 +117,7 @@ class Similarity:
         if not length or not blocks:
             return []
         cosines: Floats = numpy.concatenate([_products(rows, direction) * norms for rows, _, norms in blocks])
-        numbers: Numbers = numpy.concatenate([each for _, each, _ in blocks])
+        numbers = self._numbers
         cosines[numbers < 0] = -1
         found: list[tuple[float, int]] = []
         for at in _descending(cosines, limit):

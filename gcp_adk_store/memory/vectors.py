@@ -36,7 +36,7 @@ def parts_to_read(before: Snapshot | None, change: Change, embedded: Embedded | 
         return []
     vectors = change.head.vectors
     parts: Iterable[Part] = ()
-    if _removes(before, change):
+    if change.embeds_again or _removes(before, change):
         parts = vectors.parts
     elif (size := _size(vectors.fresh) + _size(_rows_of(change, before, embedded))) > FRESH_BYTES:
         parts = _merged(vectors.parts, size, before.head.read_time)
@@ -90,7 +90,8 @@ def revectored(before: Snapshot, embedded: Embedded) -> Change | None:
         return None
     if not vectors.is_of(embedded.embedder, embedded.dimensions):
         vectors = Vectors(embedder=embedded.embedder, dimensions=embedded.dimensions)
-    return Change(head=replace(head, revision=head.revision + 1, vectors=vectors, update_time=""))
+    after = replace(head, revision=head.revision + 1, vectors=vectors, update_time="")
+    return Change(head=after, embeds_again=True)
 
 
 def missing(snapshot: Snapshot, embedder: str, dimensions: int) -> list[str]:
@@ -119,6 +120,9 @@ def _rows_of(change: Change, before: Snapshot | None, embedded: Embedded | None)
         return []
     there = set(change.texts_after(before))
     known = {row[:DIGEST_BYTES] for row in vectors.fresh}
+    if before is not None and change.embeds_again:
+        bodies = (before.vectors.get(part.number, b"") for part in vectors.parts)
+        known |= {row[:DIGEST_BYTES] for body in bodies for row in rows_in(body, vectors.dimensions)}
     rows = (row_key(text) + vector for text, vector in embedded.vectors.items() if text in there)
     return [row for row in rows if row[:DIGEST_BYTES] not in known]
 

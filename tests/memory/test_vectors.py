@@ -353,6 +353,36 @@ async def test_a_search_says_what_has_no_vector_and_how_to_make_it(
     assert {None} == await lacks_of(memory)
 
 
+async def test_two_calls_that_reindex_at_once_store_each_vector_once(store: Store) -> None:
+    """The second one finds what the first one stored meanwhile, also in documents."""
+    count = at_length(250, 300)
+    first = service(store, Meanings(dimensions=LARGE))
+    await add(service(store), *(said(f"dog {number}") for number in range(count)))
+
+    class Slow(Meanings):
+        async def embed(self, texts: Sequence[str], kind: EmbeddingKind) -> Sequence[Sequence[float]]:
+            if not self.asked:
+                await first.reindex_memories(**USER)
+            return await super().embed(texts, kind)
+
+    await service(store, Slow(dimensions=LARGE)).reindex_memories(**USER)
+    (head,) = (await collection(store, "adk_memories")).values()
+
+    assert count == len(head["fresh"]) + sum(part["count"] for part in head["vectors"])
+
+
+async def test_a_vector_that_is_stored_twice_counts_once(store: Store, memory: MemoryService) -> None:
+    """In the scores, and in what a search says of memories without a vector; earlier releases left such."""
+    await add(memory, said("dog one"), said("dog two"), said("my aunt sings"))
+    ((path, head),) = (await collection(store, "adk_memories")).items()
+    await change(store, path, {"fresh": head["fresh"] * 2})
+    found = await service(store, Meanings()).search_memories(query="dog one", **USER)
+
+    assert ["dog one", "dog two"] == [(each.memory.content.parts or [])[0].text for each in found][:2]
+    assert 1 == found[0].score
+    assert {None} == await lacks_of(service(store, Meanings()))
+
+
 async def test_what_has_no_words_gets_no_vector(memory: MemoryService, embedder: Meanings) -> None:
     """A picture alone, for example."""
     picture = types.Part(inline_data=types.Blob(data=b"png", mime_type="image/png"))
