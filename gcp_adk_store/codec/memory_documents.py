@@ -28,10 +28,12 @@ from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import (
     DIGEST_BYTES,
     FULL_BYTES,
+    FULL_PACKED_BYTES,
     Memory,
     MemoryHead,
     Part,
     Vectors,
+    digests_in,
     end_of,
 )
 from gcp_adk_store.model.payloads import PayloadOwner
@@ -119,7 +121,8 @@ def time_after(end: float) -> datetime:
     return datetime.fromtimestamp(ceil(end) + PARTS_GRACE_S, UTC)
 
 
-_MAX_UNPACKED: Final = 2 * FULL_BYTES
+_MAX_UNPACKED: Final = 16 * FULL_BYTES
+"""Of a shard: those of 0.1.0 grow by changes of their memories."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,6 +293,22 @@ def new_shard(number: int, texts: Sequence[str], ids: bytes, memories: Sequence[
     body = zlib.compress("\n".join(texts).encode())
     content = ShardContent(texts=tuple(texts), ids=ids)
     return NewShard(shard=shard_of(number, content, len(body), memories), content=content, body=body)
+
+
+def new_shards(number: int, texts: Sequence[str], ids: bytes, memories: Sequence[Memory]) -> list[NewShard]:
+    """Return shards of *texts* as they are written, from *number* on: as many as documents can hold them.
+
+    Each has the *ids* of its memories; all others are in the last one.
+    """
+    new = new_shard(number, texts, ids, memories)
+    is_full = new.shard.size > FULL_BYTES or new.shard.packed > FULL_PACKED_BYTES
+    if not is_full or len(texts) <= 1:
+        return [new]
+    half = len(texts) // 2
+    own = b"".join(memory.digest for memory in memories[:half])
+    first = new_shards(number, texts[:half], own, memories[:half])
+    others = b"".join(sorted(digests_in(ids) - digests_in(own)))
+    return [*first, *new_shards(number + len(first), texts[half:], others, memories[half:])]
 
 
 def shard_of(number: int, content: ShardContent, packed: int, memories: Sequence[Memory]) -> Part:

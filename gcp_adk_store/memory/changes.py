@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gcp_adk_store.codec.memories import EncodedMemory
-from gcp_adk_store.codec.memory_documents import NewShard, NewVectors, ShardContent, new_shard
+from gcp_adk_store.codec.memory_documents import NewShard, NewVectors, ShardContent, new_shard, new_shards
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.memory.contents import Snapshot, decoded
 from gcp_adk_store.model.memories import (
@@ -113,8 +113,9 @@ def taking_in(
 def rewriting(before: Snapshot, rewrite: Rewrite) -> Change | None:
     """Return the change of each memory's text by *rewrite*; ``None`` if it changes nothing.
 
-    Shards whose memories have all ended go, too, and with them their vectors. A change of many shards takes
-    several commits: then the result has not ``is_all``.
+    Shards whose memories have all ended go, too, and with them their vectors. What has grown moves on: a tail
+    becomes a shard, and a shard several. A change of many shards takes several commits: then the result has
+    not ``is_all``.
     """
     if before.is_empty:
         return None
@@ -131,11 +132,11 @@ def rewriting(before: Snapshot, rewrite: Rewrite) -> Change | None:
             shards.append(shard)
             is_all = False
         else:
-            new = new_shard(number, kept, content.ids, decoded(kept))
-            added.append(new)
-            shards.append(new.shard)
-            number += 1
-            size += new.shard.packed
+            new = new_shards(number, kept, content.ids, decoded(kept))
+            added += new
+            shards += (each.shard for each in new)
+            number += len(new)
+            size += sum(each.shard.packed for each in new)
     tail = _rewritten(head.tail, rewrite)
     if tuple(shards) == head.shards and tail is None:
         return None
@@ -154,11 +155,16 @@ def rewriting(before: Snapshot, rewrite: Rewrite) -> Change | None:
         next_number=number,
         update_time="",
     )
-    return Change(head=_with_end(after, decoded(after.tail)), added=added, is_all=is_all)
+    if after.tail_bytes <= SEAL_BYTES:
+        return Change(head=_with_end(after, decoded(after.tail)), added=added, is_all=is_all)
+    sealed = _sealed(after, {**before.shards, **{new.shard.number: new.content for new in added}})
+    listed = {shard.number for shard in sealed.head.shards}
+    added = [new for new in added if new.shard.number in listed]
+    return replace(sealed, added=[*added, *sealed.added], is_all=is_all)
 
 
 def _sealed(head: MemoryHead, contents: Mapping[int, ShardContent]) -> Change:
-    """Return the change that moves the tail of *head* into a new shard, with neighbours that are small.
+    """Return the change that moves the tail of *head* into new shards, with neighbours that are small.
 
     It leaves out what has ended.
     """
@@ -177,15 +183,15 @@ def _sealed(head: MemoryHead, contents: Mapping[int, ShardContent]) -> Change:
         else:
             kept.append(text)
     known = digests_in(b"".join(each.ids for each in older) + ids) - ended
-    new = new_shard(head.next_number, kept, b"".join(sorted(known)), decoded(kept))
+    new = new_shards(head.next_number, kept, b"".join(sorted(known)), decoded(kept))
     after = replace(
         head,
         tail=(),
         gone=b"",
-        shards=(*shards[:kept_shards], new.shard),
-        next_number=head.next_number + 1,
+        shards=(*shards[:kept_shards], *(each.shard for each in new)),
+        next_number=head.next_number + len(new),
     )
-    return Change(head=_with_end(after, []), added=[new])
+    return Change(head=_with_end(after, []), added=new)
 
 
 def _rewritten(texts: Sequence[str], rewrite: Rewrite) -> list[str] | None:

@@ -1,6 +1,8 @@
 """The memory service: what is added, found, changed and removed; on both backends where they may differ."""
 
+import base64
 import json
+import random
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -365,6 +367,32 @@ async def test_a_memory_is_changed_in_its_place(store: Store, memory: MemoryServ
     assert [] == await search(memory, "tea")
     page = await other.list_memories(metadata={"seen": True}, **USER)
     assert [{"seen": True, "adk_store_session": "session"}] * 2 == [m.custom_metadata for m in page.memories]
+
+
+@pytest.mark.parametrize("begin", ["", "x" * 3000])
+async def test_memories_may_grow_by_changes(adk_store_local: Store, begin: str) -> None:
+    """Those of the tail become shards, and a shard that is full several."""
+    memory = adk_store_local.memory
+    added = [MemoryEntry(id=f"m{number}", content=content(f"tea {begin}")) for number in range(60)]
+    await memory.add_memory(memories=added, **USER)
+    for number in range(1, 60):
+        large = base64.b64encode(random.Random(number).randbytes(22_000)).decode()  # noqa: S311
+        assert await memory.update_memory(memory_id=f"m{number}", content=content(f"rum {large}"), **USER)
+    await memory.delete_memory(memory_id="m0", **USER)
+    await memory.add_memory(memories=added, **USER)
+    found = (await another(adk_store_local).list_memories(page_size=1000, **USER)).memories
+
+    assert {f"m{number}" for number in range(1, 60)} == {entry.id for entry in found}
+    assert all(str(text).startswith("rum") for text in texts(found))
+
+
+async def test_what_is_extracted_at_once_can_be_read(adk_store_local: Store) -> None:
+    """Also texts that compress so well that a commit takes more of them than one shard may have."""
+    facts = [MemoryEntry(content=content(f"{number} {'x' * 30_000}")) for number in range(300)]
+    where = {"session_id": "s", **USER}
+    assert await adk_store_local.memory.add_extracted(events=[said("x")], memories=facts, **where)
+
+    assert 300 == len((await another(adk_store_local).list_memories(page_size=1000, **USER)).memories)
 
 
 async def test_a_memory_ends_after_its_time_to_live(store: Store, memory: MemoryService) -> None:
