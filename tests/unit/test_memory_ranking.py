@@ -54,6 +54,12 @@ def test_text_of_any_script_has_terms(text: str, expected: list[str]) -> None:
     assert sorted(expected) == [*dict.fromkeys(words(text))]
 
 
+def test_of_a_run_of_marks_the_first_thirty_count() -> None:
+    """To sort them, as Unicode does, takes a time that grows with the square of their number."""
+    assert ["x" + "\u20d0" * 30] == words("x" + "\u20d0" * 31)
+    assert ["a"] == words("a" + "\u0301" * 30_000 + "\u0323" * 30_000)
+
+
 def test_long_words_have_parts() -> None:
     """Four characters each, which no word is taken for."""
     assert {"booking", "\0book", "\0ooki", "\0okin", "\0king"} == set(terms_of("booking"))
