@@ -385,7 +385,7 @@ class MemoryService(Closing, BaseMemoryService):
         returns.
 
         Raises:
-            InvalidInputError: a memory cannot be stored, or all of them do not fit a document.
+            InvalidInputError: a memory cannot be stored, or all of them do not fit a commit.
             OutcomeUnknownError: not answered; calling again is safe.
         """
         made = [
