@@ -162,7 +162,7 @@ async def add_events(
     the log, and all others are added.
     """
     left_out: LeftOut | None = {} if leaves_out else None
-    made = _made_of_events(events, session_id, custom_metadata or {}, default_ttl_s, left_out)
+    made = await yielding(_made_of_events(events, session_id, custom_metadata or {}, default_ttl_s, left_out))
     await add_new(keeper, key, made, left_out=left_out)
     if left_out:
         named = ", ".join(f"{event_id!r:.80}" for event_id in [*left_out][:_NAMED])
@@ -177,11 +177,10 @@ def _made_of_events(
     custom_metadata: Mapping[str, object],
     default_ttl_s: float | None,
     left_out: LeftOut | None,
-) -> list[tuple[Memory, types.Content]]:
+) -> Iterator[tuple[Memory, types.Content]]:
     metadata, ttl_s = metadata_of(custom_metadata)
     session = None if session_id is None else session_id.strip()
-    made = []
-    for event in events:
+    for event in [*events]:  # others may change the list between two steps
         if event.content is None or event.partial or is_redacted(event):
             continue
         if not text_in(event.content).strip():
@@ -196,8 +195,7 @@ def _made_of_events(
                 until=until_of(event.timestamp, default_ttl_s if ttl_s is None else ttl_s),
                 metadata=metadata,
             )
-            made.append((memory, event.content))
-    return made
+            yield memory, event.content
 
 
 async def add_new(
