@@ -17,6 +17,7 @@ from gcp_adk_store.kernel.concurrency import Lru, gather, offload
 from gcp_adk_store.kernel.ports import Embedder, EmbeddingKind
 from gcp_adk_store.memory.contents import Snapshot, quantized, require_numpy
 from gcp_adk_store.memory.vectors import PART_BYTES, Embedded, missing
+from gcp_adk_store.model.json_values import whole_text
 from gcp_adk_store.model.memories import DIGEST_BYTES, Vectors
 
 _Vectors: TypeAlias = Sequence[Sequence[float]]
@@ -251,6 +252,7 @@ class Embedding:
         telemetry.warn(logger, f"for {_PAUSE_S:.0f} s, {so}", exc.__cause__)
 
     async def _ask(self, texts: Sequence[str], kind: EmbeddingKind) -> list[bytes]:
+        texts = [whole_text(text) for text in texts]  # a request with a lone surrogate fails, and all rest
         try:
             async with asyncio.timeout(self._timeout_s):
                 made = await self._embedder.embed(texts, kind)

@@ -154,6 +154,22 @@ async def test_other_words_of_the_same_meaning_are_found(
     assert ["my hound barks"] == await search(service(store), "hound")
 
 
+async def test_an_embedder_gets_no_lone_surrogate(store: Store) -> None:
+    """Which no request can hold: it would fail, and rest for all users."""
+    embedder = Meanings()
+
+    async def sent(texts: Sequence[str], kind: EmbeddingKind) -> Sequence[Sequence[float]]:
+        assert all(text.encode() for text in texts)
+        return await embedder.embed(texts, kind)
+
+    memory = service(store, FunctionEmbedder(sent, name="meanings", dimensions=32))
+    await add(memory, said("my hound barks \ud83d"), said("rain falls"))
+    await add(memory, said("\ud83d" + "long " * 10_000))
+
+    assert ["my hound barks \ud83d"] == await search(memory, "dog \ud83d", limit=1)
+    assert {None} == await lacks_of(memory)
+
+
 async def test_words_and_vectors_rank_together(memory: MemoryService) -> None:
     """A memory that both find comes first; scores fall from 1; filters hold for both."""
     await add(memory, said("the dog sleeps"), said("the puppy sleeps"), session_id="a")
