@@ -326,14 +326,14 @@ def sendable(value: Any) -> Any:
 
 
 def is_equal(actual: Any, expected: Any) -> bool:
-    """Return whether both are the same JSON; 1 and 1.0 are, 1 and true are not."""
+    """Return whether both are the same JSON, as a list and a tuple; 1 and 1.0 are, 1 and true are not."""
     if isinstance(actual, bool) or isinstance(expected, bool):
         return actual is expected
     if isinstance(actual, dict) and isinstance(expected, dict):
         return actual.keys() == expected.keys() and all(
             is_equal(actual[key], expected[key]) for key in actual
         )
-    if isinstance(actual, list) and isinstance(expected, list):
+    if isinstance(actual, list | tuple) and isinstance(expected, list | tuple):
         return len(actual) == len(expected) and all(map(is_equal, actual, expected))
     return bool(actual == expected)
 
