@@ -158,6 +158,9 @@ def _descending(cosines: Any, limit: int) -> Any:
 
 _BYTES_PER_MEMORY: Final = 1200
 """Objects of one memory beside its text, roughly."""
+_LIGHT_TEXTS: Final = 1000
+_LIGHT_CHARACTERS: Final = 4096
+"""A search looks at so many texts, and indexes so many characters, in a few milliseconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,12 +243,14 @@ class Contents:
         rows = sum(map(len, (*self.snapshot.vectors.values(), *vectors.fresh)))
         return shards + rows + self._ranking.size + len(self._texts) * _BYTES_PER_MEMORY
 
-    @property
-    def is_light(self) -> bool:
-        """Whether a search takes little more than a millisecond."""
-        return len(self._texts) + len(self.snapshot.head.tail) < 1000 and (  # noqa: PLR2004  # measured
-            self._indexed is not None or not self.snapshot.head.shards
-        )
+    def is_light(self, snapshot: Snapshot, query: str) -> bool:
+        """Return whether a search of *snapshot* takes a few milliseconds, with what it must index first."""
+        known, head = self._indexed, snapshot.head
+        indexed = () if known is None or known.head.epoch != head.epoch else known.shards
+        if len(self._texts) + len(head.tail) >= _LIGHT_TEXTS or not set(snapshot.shards).issubset(indexed):
+            return False
+        new = sum(len(text) for text in head.tail if text not in self._memories)
+        return new + len(query) <= _LIGHT_CHARACTERS
 
     def search(
         self,

@@ -134,7 +134,7 @@ class MemoryKeeper:
             now=self.now(),
             direction=direction,
         )
-        found = await offload(look, light=contents.is_light)
+        found = await offload(look, light=contents.is_light(snapshot, query))
         self.reader.grown(key, contents)
         if embedding is None:
             return found.hits, ""

@@ -17,6 +17,7 @@ from gcp_adk_store import GarbageKind, InvalidInputError, MemoryLimits, MemorySe
 from gcp_adk_store.model.payloads import Payload, PayloadOwner
 from tests.memory.conftest import USER, content, said
 from tests.support.clock import in_days
+from tests.support.loop_work import counted_steps
 from tests.support.stored import change
 
 HEAD = "adk_apps/app/adk_users/user/adk_memories/head"
@@ -368,6 +369,22 @@ async def test_a_memory_is_changed_in_its_place(store: Store, memory: MemoryServ
     assert [] == await search(memory, "tea")
     page = await other.list_memories(metadata={"seen": True}, **USER)
     assert [{"seen": True, "adk_store_session": "session"}] * 2 == [m.custom_metadata for m in page.memories]
+
+
+@pytest.mark.parametrize("count", [5, 60])
+async def test_a_search_indexes_long_texts_beside_the_event_loop(
+    store: Store, memory: MemoryService, count: int
+) -> None:
+    """Also those that another process added since the last search, to the tail or in shards."""
+    await memory.add_events_to_memory(events=[said("tea")], **USER)
+    assert ["tea"] == await search(memory, "tea")
+    words = " ".join(f"word{number}" for number in range(1000))
+    await another(store).add_events_to_memory(events=[said(words) for _ in range(count)], **USER)
+    with counted_steps() as work:
+        assert ["tea"] == await search(memory, "tea")
+        assert [words] == await search(memory, words, limit=1)
+
+    assert work.calls < 2000
 
 
 @pytest.mark.parametrize("begin", ["", "x" * 3000])
