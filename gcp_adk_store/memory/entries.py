@@ -19,8 +19,8 @@ from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import yielding
 from gcp_adk_store.memory.keeper import MemoryKeeper
-from gcp_adk_store.model.keys import UserKey, require_text
-from gcp_adk_store.model.memories import Memory, require_text_keys
+from gcp_adk_store.model.keys import UserKey, require_text, require_text_keys
+from gcp_adk_store.model.memories import Memory
 from gcp_adk_store.model.session_fields import MAX_TTL_S
 
 SCORE: Final = "adk_store_score"
@@ -52,6 +52,15 @@ def _leaving_out(left_out: LeftOut | None, event_id: str) -> Iterator[None]:
         if left_out is None:
             raise
         left_out[event_id] = None
+
+
+def _warn_of(left_out: LeftOut | None) -> None:
+    if not left_out:
+        return
+    named = ", ".join(f"{event_id!r:.80}" for event_id in [*left_out][:_NAMED])
+    more = f", and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
+    message = "%d events of the session cannot be remembered, and are left out: %s%s"
+    logger.warning(message, len(left_out), named, more, extra=telemetry.log_fields())
 
 
 def entry_of(
@@ -146,39 +155,16 @@ def made_of_entries(
     return made
 
 
-async def add_events(
-    keeper: MemoryKeeper,
-    key: UserKey,
+def made_of_events(
     events: Sequence[Event],
     session_id: str | None,
-    custom_metadata: Mapping[str, object] | None = None,
+    custom_metadata: Mapping[str, object] | None,
     *,
     default_ttl_s: float | None,
-    leaves_out: bool = False,
-) -> None:
-    """Add a memory for each event that has text, and was never taken in.
-
-    An event that no memory can hold is an error before anything is stored, or, with *leaves_out*, is named in
-    the log, and all others are added.
-    """
-    left_out: LeftOut | None = {} if leaves_out else None
-    made = await yielding(_made_of_events(events, session_id, custom_metadata or {}, default_ttl_s, left_out))
-    await add_new(keeper, key, made, left_out=left_out)
-    if left_out:
-        named = ", ".join(f"{event_id!r:.80}" for event_id in [*left_out][:_NAMED])
-        more = f", and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
-        message = "%d events of the session cannot be remembered, and are left out: %s%s"
-        logger.warning(message, len(left_out), named, more, extra=telemetry.log_fields())
-
-
-def _made_of_events(
-    events: Sequence[Event],
-    session_id: str | None,
-    custom_metadata: Mapping[str, object],
-    default_ttl_s: float | None,
-    left_out: LeftOut | None,
+    left_out: LeftOut | None = None,
 ) -> Iterator[tuple[Memory, types.Content]]:
-    metadata, ttl_s = metadata_of(custom_metadata)
+    """Yield a memory for each event that has text; those that no memory can hold go to *left_out*."""
+    metadata, ttl_s = metadata_of(custom_metadata or {})
     session = None if session_id is None else session_id.strip()
     for event in [*events]:  # others may change the list between two steps
         if event.content is None or event.partial or is_redacted(event):
@@ -201,14 +187,16 @@ def _made_of_events(
 async def add_new(
     keeper: MemoryKeeper,
     key: UserKey,
-    made: Sequence[tuple[Memory, types.Content]],
+    memories: Iterable[tuple[Memory, types.Content]],
     *,
     left_out: LeftOut | None = None,
 ) -> None:
-    """Add those of *made* whose ids were never taken in, and that have not ended.
+    """Add those of *memories* whose ids were never taken in, and that have not ended.
 
-    Those that cannot be stored go to *left_out*; without it, they are an error before anything is stored.
+    Those that cannot be stored go to *left_out*, which the log names; without it, they are an error before
+    anything is stored.
     """
+    made = await yielding(memories)
 
     def encoded(new: Iterable[tuple[Memory, types.Content]]) -> Iterator[EncodedMemory]:
         for memory, content in new:
@@ -216,6 +204,7 @@ async def add_new(
                 yield keeper.encode(memory, content)
 
     if not made:
+        _warn_of(left_out)
         return
     snapshot = await keeper.known(key)
     if snapshot is not None and all(memory.digest in snapshot.known for memory, _ in made):
@@ -226,6 +215,7 @@ async def add_new(
         new = await yielding(
             encoded(each for each in made if each[0].digest not in known and not each[0].has_ended(now))
         )
+        _warn_of(left_out)
         if not new:
             return
         await keeper.add(key, new)

@@ -14,7 +14,7 @@ from gcp_adk_store.kernel.concurrency import gather, yielding
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.memory.entries import entry_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
-from gcp_adk_store.model.keys import UserKey
+from gcp_adk_store.model.keys import UserKey, require_text_keys
 from gcp_adk_store.model.memories import Memory, MemoryFilter
 from gcp_adk_store.sessions.read.session_objects import is_count
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -47,6 +47,7 @@ async def search(
     keeper: MemoryKeeper, key: UserKey, query: str, *, limit: int, min_score: float, accepts: MemoryFilter
 ) -> list[FoundMemory]:
     """Return the memories that fit best, as the service's ``search_memories``, which has the errors."""
+    require_text_keys(accepts.metadata)
     if not is_count(limit) or limit > MAX_RESULTS:
         raise InvalidInputError(f"limit is {limit!r:.40}, it must be 1 to {MAX_RESULTS}")
     if not 0 <= min_score <= 1:
@@ -73,6 +74,7 @@ async def list_page(
     keeper: MemoryKeeper, key: UserKey, *, page_size: int, cursor: str | None, accepts: MemoryFilter
 ) -> MemoryPage:
     """Return one page of memories, as the service's ``list_memories``, which has the errors."""
+    require_text_keys(accepts.metadata)
     if not is_count(page_size) or page_size > MAX_RESULTS:
         raise InvalidInputError(f"page_size is {page_size!r:.40}, it must be 1 to {MAX_RESULTS}")
     listing = f"{key} {replace(accepts, metadata=dict(sorted(accepts.metadata.items())))}"

@@ -19,7 +19,7 @@ from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.kernel.ports import Embedder
 from gcp_adk_store.memory.embedding import Embedding
-from gcp_adk_store.memory.entries import add_events, add_new, made_of_entries, metadata_of, until_of
+from gcp_adk_store.memory.entries import add_new, made_of_entries, made_of_events, metadata_of, until_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
 from gcp_adk_store.memory.searches import (
     FoundMemory,
@@ -122,8 +122,11 @@ class MemoryService(Closing, BaseMemoryService):
             OutcomeUnknownError: not answered; calling again is safe.
         """
         key = UserKey(app=session.app_name, user=session.user_id)
-        ttl_s = self._default_ttl_s
-        await add_events(self._keeper, key, session.events, session.id, default_ttl_s=ttl_s, leaves_out=True)
+        left_out: dict[str, None] = {}
+        made = made_of_events(
+            session.events, session.id, None, default_ttl_s=self._default_ttl_s, left_out=left_out
+        )
+        await add_new(self._keeper, key, made, left_out=left_out)
 
     @operation
     async def add_events_to_memory(
@@ -149,9 +152,8 @@ class MemoryService(Closing, BaseMemoryService):
             InvalidInputError: an event, or the metadata, cannot be stored, or the user has too many memories.
             OutcomeUnknownError: as :meth:`add_session_to_memory`.
         """
-        key = UserKey(app=app_name, user=user_id)
-        ttl_s = self._default_ttl_s
-        await add_events(self._keeper, key, events, session_id, custom_metadata, default_ttl_s=ttl_s)
+        made = made_of_events(events, session_id, custom_metadata, default_ttl_s=self._default_ttl_s)
+        await add_new(self._keeper, UserKey(app=app_name, user=user_id), made)
 
     @operation
     async def add_memory(

@@ -1,6 +1,7 @@
 """Keys of sessions, users and artifacts; a key that exists is valid."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -149,3 +150,14 @@ def require_text(value: str, field: str) -> None:
         raise InvalidInputError(
             f"{field} holds a lone surrogate at index {exc.start}, which Unicode text cannot hold."
         ) from exc
+
+
+def require_text_keys(metadata: Mapping[Any, object]) -> None:
+    """Check the keys of metadata: JSON would make texts of others.
+
+    Raises:
+        InvalidInputError: a key is not a string.
+    """
+    for key in metadata:
+        if not isinstance(key, str):
+            raise InvalidInputError(f"a key of the metadata must be a string, not {type(key).__name__}")

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.json_values import is_equal
 
 DIGEST_BYTES: Final = 8
@@ -150,9 +149,6 @@ class MemoryFilter:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Keys and values that the memory's metadata must have; True is not 1."""
 
-    def __post_init__(self) -> None:
-        require_text_keys(self.metadata)
-
     def accepts(self, memory: Memory, *, now: float) -> bool:
         """Return whether *memory* fits and has not ended."""
         return (
@@ -166,17 +162,6 @@ class MemoryFilter:
                 for name, value in self.metadata.items()
             )
         )
-
-
-def require_text_keys(metadata: Mapping[Any, object]) -> None:
-    """Check the keys of metadata: JSON would make texts of others.
-
-    Raises:
-        InvalidInputError: a key is not a string.
-    """
-    for key in metadata:
-        if not isinstance(key, str):
-            raise InvalidInputError(f"a key of the metadata must be a string, not {type(key).__name__}")
 
 
 def digest_of(memory_id: str) -> bytes:
