@@ -17,7 +17,7 @@ from gcp_adk_store.codec.memories import EncodedMemory, text_in
 from gcp_adk_store.codec.redactions import is_redacted
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import yielding
+from gcp_adk_store.kernel.concurrency import Pauses, yielding
 from gcp_adk_store.memory.keeper import MemoryKeeper
 from gcp_adk_store.model.keys import UserKey, require_text, require_text_keys
 from gcp_adk_store.model.memories import Memory
@@ -198,10 +198,16 @@ async def add_new(
     """
     made = await yielding(memories)
 
-    def encoded(new: Iterable[tuple[Memory, types.Content]]) -> Iterator[EncodedMemory]:
-        for memory, content in new:
-            with _leaving_out(left_out, memory.id):
-                yield keeper.encode(memory, content)
+    async def encoded(known: frozenset[bytes], now: float) -> list[EncodedMemory]:
+        pauses = Pauses()
+        found = []
+        for memory, content in made:
+            if memory.digest not in known and not memory.has_ended(now):
+                with _leaving_out(left_out, memory.id):
+                    found.append(await keeper.encode(memory, content))
+            if pauses.is_due:
+                await pauses.take()
+        return found
 
     if not made:
         _warn_of(left_out)
@@ -211,10 +217,7 @@ async def add_new(
         snapshot = await keeper.reader.read(key)  # another process may have removed all
     while True:
         known = frozenset() if snapshot is None else snapshot.known
-        now = keeper.now()
-        new = await yielding(
-            encoded(each for each in made if each[0].digest not in known and not each[0].has_ended(now))
-        )
+        new = await encoded(known, keeper.now())
         _warn_of(left_out)
         if not new:
             return

@@ -31,6 +31,7 @@ from gcp_adk_store.memory.contents import Contents, Hit, Snapshot
 from gcp_adk_store.memory.embedding import Embedding, lack
 from gcp_adk_store.memory.reader import MemoryPayloads, MemoryReader
 from gcp_adk_store.memory.vectors import Embedded, following, parts_to_read, revectored
+from gcp_adk_store.model.json_values import is_light
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import Memory, MemoryFilter, in_batches
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -99,11 +100,11 @@ class MemoryKeeper:
         """Memories with vectors that one commit takes."""
         return _MAX_BATCH if self._embedding is None else self._embedding.rows_at_once
 
-    def encode(self, memory: Memory, content: types.Content) -> EncodedMemory:
+    async def encode(self, memory: Memory, content: types.Content) -> EncodedMemory:
         """Return *memory* with its *content* as it is stored; its payloads get a life of their own."""
         life = platform_uuid.new_uuid().replace("-", "")
-        place = self.payloads.place
-        return encode_memory(memory, content, place=place, life=life)
+        encode = partial(encode_memory, memory, content, place=self.payloads.place, life=life)
+        return await offload(encode, light=is_light(content))
 
     def now(self) -> float:
         """Return the time of the database, as Unix time in seconds."""
@@ -187,7 +188,7 @@ class MemoryKeeper:
             if old is None:
                 return None
             kept = await self.payloads.content(key, old) if content is None else content
-            return old, self.encode(changed(decode_memory(old)), kept)
+            return old, await self.encode(changed(decode_memory(old)), kept)
 
         async def stored() -> bool | Changed:
             found = await self.reader.whole(key, made)

@@ -391,7 +391,7 @@ class MemoryService(Closing, BaseMemoryService):
             OutcomeUnknownError: not answered; calling again is safe.
         """
         made = [
-            self._keeper.encode(replace(memory, session=session_id.strip()), content)
+            await self._keeper.encode(replace(memory, session=session_id.strip()), content)
             for memory, content in made_of_entries(memories, {}, default_ttl_s=self._default_ttl_s)
         ]
         sources = [digest_of(event.id) for event in events]

@@ -387,6 +387,17 @@ async def test_a_search_indexes_long_texts_beside_the_event_loop(
     assert work.calls < 2000
 
 
+async def test_large_content_is_encoded_beside_the_event_loop(memory: MemoryService) -> None:
+    """When it is added, and when it is changed."""
+    large = content("word " * 1_000_000)
+    with counted_steps() as work:
+        await memory.add_events_to_memory(events=[Event(id="a", author="user", content=large)], **USER)
+        assert await memory.update_memory(memory_id="a", content=large, **USER)
+
+    assert work.characters < 100_000
+    assert work.apart_characters >= 500_000
+
+
 @pytest.mark.parametrize("begin", ["", "x" * 3000])
 async def test_memories_may_grow_by_changes(adk_store_local: Store, begin: str) -> None:
     """Those of the tail become shards, and a shard that is full several."""
