@@ -257,19 +257,22 @@ class TaskRecords(OwnedStore):
 
     @operation
     async def delete_task(self, *, task_id: str, owner: str) -> None:
-        """Remove a task; a missing one is accepted.
+        """Remove a task, also a damaged one; a missing one is accepted.
 
         Raises:
             OutcomeUnknownError: not answered; calling again is safe.
         """
+        path = self._layout.task(owner, task_id)
 
-        def decide(found: StoredTask | None, _: Attempts) -> Decision[None]:
-            if found is None:
+        async def look() -> Writes:
+            found = await self._documents.get([path], fields=("pieces",))
+            return [each async for some in self._removals([one for one in found if one]) for each in some]
+
+        def decide(removals: Writes, _: Attempts) -> Decision[None]:
+            if not removals:
                 return Done(None)
-            pieces = [Delete(path=piece) for piece in found.pieces]
-            return Commit([Delete(path=found.path, must=found.update_time), *pieces], lambda _: None)
+            return Commit(removals, lambda _: None)
 
-        look = partial(self._find, owner, task_id)
         await transact(self._documents, look, decide, advice="call it again")
 
     @operation

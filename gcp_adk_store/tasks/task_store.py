@@ -115,7 +115,9 @@ class TaskStore(TaskRecords, A2aTaskStore):
         return await self.list_tasks(owner=self._owner_of(context), params=params, size=size)
 
     async def delete(self, task_id: str, context: ServerCallContext) -> None:
-        """Remove the owner's task; a missing one is accepted. 1 read and 1 commit.
+        """Remove the owner's task, also a damaged one; a missing one is accepted.
+
+        1 read and 1 commit, and 1 query for the pieces of a large task.
 
         Raises:
             OutcomeUnknownError: not answered; calling again is safe.

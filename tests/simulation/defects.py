@@ -786,10 +786,8 @@ DEFECTS: Final = (
     Defect(
         "a deletion of a task that was done and overtaken promises that nothing was written",
         "A2A tasks", "tasks/records.py",
-        "            return Commit([Delete(path=found.path, must=found.update_time), *pieces], lambda _: None)\n",
-        "            return Commit(\n"
-        "                [Delete(path=found.path, must=found.update_time), *pieces], lambda _: None, is_first=True\n"
-        "            )\n",
+        "            return Commit(removals, lambda _: None)\n",
+        "            return Commit(removals, lambda _: None, is_first=True)\n",
         ("overtaken-task",),
         "a deletion of a task carries over that an earlier commit of it may have been done",
     ),

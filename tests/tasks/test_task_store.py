@@ -275,6 +275,8 @@ async def test_a_damaged_task_takes_no_listing_with_it(
     assert "1 documents cannot be read, and are left out: adk_owners/ann/adk_tasks/t1" in caplog.text
     with pytest.raises(StoredDataError):
         await store.tasks.get("t1", ANN)
+    await store.tasks.delete("t1", ANN)
+    assert await store.tasks.get("t1", ANN) is None
 
 
 async def test_what_is_saved_during_an_erasure_is_never_left_in_part(opened: Open) -> None:
