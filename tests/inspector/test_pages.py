@@ -443,7 +443,7 @@ async def test_a_version_before_those_that_are_listed_has_a_page(
     app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An old event leads to it."""
-    monkeypatch.setattr(pages, "MAX_LISTED", 1)
+    set_numbers(monkeypatch, inspector_versions=1)
     page = await seen(app, "artifact", {**CALM_PLACE, "name": "notes.txt", "version": 0})
 
     assert "three" in page.text

@@ -29,6 +29,7 @@ _NUMBERS: Final = {
     "inspector_sessions": "inspector.pages._SESSIONS_PER_PAGE",
     "inspector_thumbnail_bytes": "inspector.pages.THUMBNAIL_BYTES",
     "inspector_timeline_events": "inspector.session_pages.TIMELINE_EVENTS",
+    "inspector_versions": "inspector.pages.MAX_LISTED",
     "inspector_waiting": "inspector.site.MAX_WAITING",
     "moved_parquet_rows": "moving.parquet._ROWS",
     "moved_per_page": "moving.records._PER_PAGE",
