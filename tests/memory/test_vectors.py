@@ -158,7 +158,7 @@ async def test_an_embedder_gets_no_lone_surrogate(store: Store) -> None:
     """Which no request can hold: it would fail, and rest for all users."""
     embedder = Meanings()
 
-    async def sent(texts: Sequence[str], kind: EmbeddingKind) -> Sequence[Sequence[float]]:
+    async def sent(texts: Sequence[str], kind: str) -> Sequence[Sequence[float]]:
         assert all(text.encode() for text in texts)
         return await embedder.embed(texts, kind)
 
@@ -376,7 +376,7 @@ async def test_two_calls_that_reindex_at_once_store_each_vector_once(store: Stor
     await add(service(store), *(said(f"dog {number}") for number in range(count)))
 
     class Slow(Meanings):
-        async def embed(self, texts: Sequence[str], kind: EmbeddingKind) -> Sequence[Sequence[float]]:
+        async def embed(self, texts: Sequence[str], kind: str) -> Sequence[Sequence[float]]:
             if not self.asked:
                 await first.reindex_memories(**USER)
             return await super().embed(texts, kind)
