@@ -332,7 +332,8 @@ class SessionService(SessionAdministration, BaseSessionService):
         Raises:
             StoreError: with ``durability="turn"``, one of them failed, and its error was not raised yet.
         """
-        await self._appender.flush_session(SessionKey(app=app_name, user=user_id, session=session_id))
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        await self._appender.flush_session(key, held(self._storage, key))
 
     @operation
     async def iter_events(

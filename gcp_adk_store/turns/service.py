@@ -307,8 +307,7 @@ class HeldTurns:
 
     async def _flush(self, hold: TurnLease) -> None:
         """Wait until the appends of the turn *hold* are stored."""
-        key = hold.key
-        await self._sessions.flush_session(**key.ids)
+        await self._appends.flush_session(hold.key, hold)
 
     async def _take(
         self,

@@ -616,7 +616,8 @@ DEFECTS: Final = (
     Defect(
         "a failure whose handle is gone is forgotten",
         "Durability", "sessions/append/queue.py",
-        "weakref.ref(session, lambda _: self._leave(place))", "weakref.ref(session, lambda _: self._failures.pop(place, None))",
+        "weakref.ref(waiting.session, lambda _: self._leave(place))",
+        "weakref.ref(waiting.session, lambda _: self._failures.pop(place, None))",
         ("handle-that-goes", "behind"),
         "an append that failed behind its caller is reported, also if its handle is gone",
     ),

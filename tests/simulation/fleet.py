@@ -35,16 +35,18 @@ class Actor:
         """Return the random numbers of one step, whichever others are left out."""
         return drawn(self.world, f"{self.name}/{step}")
 
-    async def take(self, steps: Sequence[int], act: Act, *, pause_s: float) -> None:
+    async def take(self, steps: Sequence[int], act: Act, *, pause_s: float, loops: int) -> None:
         """Take *steps* one after the other, with pauses of up to *pause_s* between them.
 
-        A busy process begins the next step before it has taken the last one.
+        A busy process begins the next step before it has taken the last one, in one of some event *loops*.
         """
         under_way: list[asyncio.Future[None]] = []
+        more = [self.process.another_loop() for _ in range(1, loops) if self.journal.is_busy]
         for step in steps:
             await asyncio.sleep(self.random(step).uniform(0, pause_s) * (0.2 if self.journal.is_busy else 1))
             if self.journal.is_busy:
-                under_way.append(asyncio.ensure_future(act(self, step)))
+                loop = self.random(step).choice([self.process.loop, *more])
+                under_way.append(self.process.start(act, self, step, loop=loop))
             else:
                 await act(self, step)
         await asyncio.gather(*under_way)
@@ -62,8 +64,12 @@ class Fleet:
         size: int = 3,
         kills: bool = True,
         pause_s: float = 1.0,
+        loops: int = 2,
     ) -> None:
-        """Prepare; with shorter pauses of its processes, more calls meet at each moment."""
+        """Prepare; with shorter pauses of its processes, more calls meet at each moment.
+
+        A busy process has so many event *loops*.
+        """
         self.world = world
         self.service = service
         self.journal = Journal(world)
@@ -73,6 +79,7 @@ class Fleet:
         self._size = size
         self._kills = kills
         self._pause_s = pause_s
+        self._loops = loops
         self._born = 0
 
     def actor(self) -> Actor:
@@ -97,7 +104,8 @@ class Fleet:
         while left:
             random = drawn(self.world, f"life {number} {len(left)}")
             actor = self.actor()
-            working = actor.process.start(partial(actor.take, left, act, pause_s=self._pause_s))
+            take = partial(actor.take, pause_s=self._pause_s, loops=self._loops)
+            working = actor.process.start(take, left, act)
             fate = (
                 random.choice(["lives", "lives", "killed", "stopped", "cut off"]) if self._kills else "lives"
             )

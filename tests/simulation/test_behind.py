@@ -127,7 +127,7 @@ def workload(**options: Any) -> Any:
 
         for session in SESSIONS:
             await plain.sessions.create_session(**key(session))
-        fleet = Fleet(world, service, make)
+        fleet = Fleet(world, service, make, loops=1)  # a flush is of one
         lines: list[Line] = []
 
         async def acting(actor: Actor, step: int) -> None:

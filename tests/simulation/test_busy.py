@@ -19,8 +19,11 @@ def test_calls_that_overlap_and_are_cancelled_keep_what_is_promised(
     simulate(workload.scenario, seeds=range(at_length(1, 20)), faults=workload.faults)
 
 
-def test_an_append_that_is_stored_does_not_report_one_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one behind it, through the same handle, waited for its permit until its deadline."""
+@pytest.mark.parametrize(("name", "seed"), [("behind", 31), ("turns-behind", 507)])
+def test_a_failure_is_raised_to_whom_it_concerns(
+    name: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for an append that is stored and was made before, and by the end of the turn in which it was."""
     monkeypatch.setattr(Journal, "is_busy", True)
-    workload = WORKLOADS["behind"]
-    simulate(workload.scenario, seeds=[31], faults=workload.faults)
+    workload = WORKLOADS[name]
+    simulate(workload.scenario, seeds=[seed], faults=workload.faults)

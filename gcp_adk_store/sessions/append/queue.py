@@ -141,8 +141,8 @@ class PendingAppends:
         self._idle: dict[tuple[asyncio.AbstractEventLoop, SessionKey], asyncio.Task[None]] = {}
         self._tasks: dict[asyncio.Task[Event], Waiting] = {}
         self._failures: dict[int, _Failure] = {}
-        self._left: OrderedDict[SessionKey, _Failure] = OrderedDict()
-        """Failures that nobody has got, of handles that are gone: the first of each session."""
+        self._left: OrderedDict[tuple[SessionKey, TurnLease | None], _Failure] = OrderedDict()
+        """Failures that nobody has got, of handles that are gone: the first of each session and turn."""
 
     def add(self, key: SessionKey, waiting: QueuedAppend, task: "asyncio.Task[Event]") -> None:
         """Remember that *task* stores *waiting*, which is in its handle."""
@@ -205,26 +205,26 @@ class PendingAppends:
         sizes += [waiting.size for waiting in self._deferred.get((asyncio.get_running_loop(), key), ())]
         return len(sizes) >= MOST_PENDING or sum(sizes) >= most_bytes
 
-    def fail(self, key: SessionKey, session: Session, failure: BaseException) -> None:
-        """Remember that an event of the handle *session* is not stored, or perhaps not.
+    def fail(self, key: SessionKey, waiting: QueuedAppend, failure: BaseException) -> None:
+        """Remember that *waiting*, whose event is in its handle, is not stored, or perhaps not.
 
         The first failure stays. One of an event before it, which comes later, may be less certain.
         """
-        place = id(session)
+        place = id(waiting.session)
         known = self._failures.get(place)
         if known is None or (
             isinstance(failure, OutcomeUnknownError) and not isinstance(known.failure, OutcomeUnknownError)
         ):
-            alive = weakref.ref(session, lambda _: self._leave(place))
+            alive = weakref.ref(waiting.session, lambda _: self._leave(place))
             # A copy without a traceback: its frames hold the handle, which would live as long as the failure.
             kept = again(failure) if isinstance(failure, StoreError) else None
-            self._failures[place] = _Failure(key, alive, kept)
+            self._failures[place] = _Failure(key, waiting.hold, alive, kept)
 
     def _leave(self, place: int) -> None:
         """Keep a failure of a handle that is gone, such as that of a tool, for the end of the turn."""
         failure = self._failures.pop(place, None)
-        if failure is not None and not failure.is_reported and failure.key not in self._left:
-            self._left[failure.key] = failure
+        if failure is not None and not failure.is_reported:
+            self._left.setdefault(failure.of, failure)
             if len(self._left) > _MOST_LEFT:
                 self._left.popitem(last=False)
 
@@ -243,35 +243,54 @@ class PendingAppends:
             self._failures[id(session)].is_reported = True
             raise error
 
-    def require_all(self, key: SessionKey | None = None) -> None:
-        """Require that no append to a session, or to any, failed without being reported so far.
+    def require_all(self, key: SessionKey | None = None, hold: TurnLease | None = None) -> None:
+        """Require that no append of a turn, to a session, or to any, failed without being reported so far.
+
+        A turn asks with its *hold*, and gets nothing of another one. Its end raises what failed in it, also
+        if somebody else got that before.
 
         Raises:
             StoreError: the failure.
         """
         for failure in [*self._failures.values(), *self._left.values()]:
-            if not failure.is_reported and key in (None, failure.key):
+            if failure.is_reported or key not in (None, failure.key):
+                continue
+            if hold is not None and failure.hold not in (None, hold):
+                continue
+            if failure.hold is hold or not failure.is_of_a_running_turn:
                 failure.is_reported = True
-                if self._left.get(failure.key) is failure:
-                    del self._left[failure.key]
-                raise failure.error()
+                if self._left.get(failure.of) is failure:
+                    del self._left[failure.of]
+            raise failure.error()
 
     def _end(self, task: "asyncio.Task[Event]") -> None:
         key, waiting = self._tasks.pop(task)
         if task.cancelled():
-            self.fail(key, waiting.session, asyncio.CancelledError())
+            self.fail(key, waiting, asyncio.CancelledError())
         elif (failure := task.exception()) is not None:
-            self.fail(key, waiting.session, failure)
+            self.fail(key, waiting, failure)
 
 
 @dataclass(eq=False, slots=True)
 class _Failure:
     key: SessionKey
+    hold: TurnLease | None
+    """The turn that the append was a part of."""
     session: "weakref.ref[Session]"
     failure: StoreError | None
     """What the append raised; ``None`` if it was cancelled."""
     is_reported: bool = False
     """Whether a caller got it."""
+
+    @property
+    def of(self) -> tuple[SessionKey, TurnLease | None]:
+        """What it is a failure of."""
+        return self.key, self.hold
+
+    @property
+    def is_of_a_running_turn(self) -> bool:
+        """Whether the end of a turn is still to raise it."""
+        return self.hold is not None and not self.hold.has_ended
 
     def error(self) -> BaseException:
         """Return the error for a later call."""

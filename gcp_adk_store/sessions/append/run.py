@@ -29,6 +29,7 @@ from gcp_adk_store.sessions.append.queue import (
     again,
     report_unawaited,
 )
+from gcp_adk_store.sessions.append.turn import TurnLease
 from gcp_adk_store.sessions.read.completion import Found
 from gcp_adk_store.sessions.read.session_objects import apply_temporary, mark, marker_of, without_temporary
 from gcp_adk_store.settings import SessionLimits
@@ -90,10 +91,10 @@ class Appender:
             await self.follower.flush()
         self._pending.require_all()
 
-    async def flush_session(self, key: SessionKey) -> None:
-        """Wait until the appends of this event loop to one session are stored."""
+    async def flush_session(self, key: SessionKey, hold: TurnLease | None) -> None:
+        """Wait until the appends of this event loop to one session, or to its turn *hold*, are stored."""
         await self.drain(key)
-        self._pending.require_all(key)
+        self._pending.require_all(key, hold)
 
     async def drain(self, key: SessionKey) -> None:
         """Wait until each append of this event loop to one session is stored or has failed."""
@@ -236,7 +237,7 @@ class Appender:
             if member.hold is not None and not member.is_stored:
                 member.hold.failed([member.event.id])
             if member.held is not None and not member.is_stored:
-                self._pending.fail(key, member.session, failure)
+                self._pending.fail(key, member, failure)
 
     async def _gather(self, key: SessionKey, group: list[QueuedAppend]) -> None:
         """Add to *group* the appends behind its first that go in the same commit; encode them."""

@@ -148,7 +148,8 @@ class Process:
         self.is_running, self.is_killed = False, True
         self.world.forget(self)
         for answer in self._calls.values():
-            if not answer.done():
+            # What awaits the end of a call in a loop of its own process ended with it.
+            if not (answer.done() or answer.get_loop().is_closed()):
                 answer.set_exception(KilledError(self.name))
         self._calls.clear()
 
