@@ -894,13 +894,6 @@ DEFECTS: Final = (
         ("summaries",),
     ),
     Defect(
-        "a redaction leaves archives of what an interrupted restore cut off",
-        "Erasure, retention, proof", "sessions/redact/run.py",
-        "                await remove_archives(self._storage, key, note)\n", "",
-        ("redacted-after-archive",),
-        "a redaction removes archives of segments that a restore cut off",
-    ),
-    Defect(
         "a restore that ends another one leaves archives of what it cut off",
         "Erasure, retention, proof", "sessions/restore/run.py",
         "            if not knows_archives:\n", "            if False:\n",

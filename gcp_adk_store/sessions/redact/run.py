@@ -43,7 +43,7 @@ from gcp_adk_store.sessions.redact.format import (
     shared_writes,
 )
 from gcp_adk_store.sessions.restore.format import read_restores, restores_collection
-from gcp_adk_store.sessions.restore.run import has_other_restores, remove_archives, require_not_restored
+from gcp_adk_store.sessions.restore.run import has_other_restores, require_not_restored
 from gcp_adk_store.settings import SessionLimits
 
 _WINDOWS_AT_ONCE: Final = 200
@@ -409,7 +409,6 @@ class Redactor:
                 await self._storage.payloads.at(payload.place).remove_unchanged(payload.versions)
             notes = await documents.query(layout.session(key), restores_collection(layout))
             for note in read_restores(notes):
-                await remove_archives(self._storage, key, note)
                 numbers = [number for run in note.segments for number in run]
                 paths = layout.segments(key, note.epoch, numbers)
                 await commit_all(documents, [Delete(path=path) for path in paths])

@@ -187,7 +187,7 @@ class Restorer:
                         key, at=one.artifacts, restored_at=one.restored_at, restore_id=one.restore_id
                     )
             if not knows_archives:
-                await remove_archives(self._storage, key, one)
+                await _remove_archives(self._storage, key, one)
             await commit_all(self._storage.documents, finish_restore(self._storage.layout, key, one))
 
     async def _plan(
@@ -279,7 +279,7 @@ class Restorer:
             telemetry.warn(logger, "parts that a restore cut off are left", exc)
 
 
-async def remove_archives(storage: SessionStorage, key: SessionKey, cut: Restore) -> None:
+async def _remove_archives(storage: SessionStorage, key: SessionKey, cut: Restore) -> None:
     """Remove the archives of the segments that a restore cut off, before their documents go.
 
     One that was put again since stays: a later segment may have the same events.
