@@ -129,17 +129,15 @@ class Restorer:
             SessionMissingError, PointMissingError, OutcomeUnknownError: as the
                 service's ``restore_session``.
         """
-        restore_id, layout = machine.random_bytes(16).hex(), self._storage.layout
+        restore_id = machine.random_bytes(16).hex()
         planned: _Planned | None = None
         base: StoredSession | None = None
 
         async def look() -> _Look:
             nonlocal planned
-            stored, notes = await both(
-                self._reader.stored(key),
-                self._storage.documents.query(layout.session(key), restores_collection(layout)),
-            )
-            unfinished = read_restores(notes)
+            stored, unfinished = await both(self._reader.stored(key), self._unfinished(key))
+            if stored is not None and not _is_as_of(unfinished, stored):
+                unfinished = await self._unfinished(key)
             if stored is None or stored.has_expired:
                 return _Look(stored, unfinished)
             if stored.restore_id == restore_id:
@@ -182,13 +180,24 @@ class Restorer:
         for one in restores:
             if one.artifacts is not None and artifacts is not None:
                 now = await self._reader.header(key)
-                if now is not None and now.epoch == one.epoch:
+                if now is not None and now.epoch == one.epoch and await self._is_left(key, one, now):
                     await artifacts.put_back(
                         key, at=one.artifacts, restored_at=one.restored_at, restore_id=one.restore_id
                     )
             if not knows_archives:
                 await _remove_archives(self._storage, key, one)
             await commit_all(self._storage.documents, finish_restore(self._storage.layout, key, one))
+
+    async def _unfinished(self, key: SessionKey) -> list[Restore]:
+        layout = self._storage.layout
+        notes = await self._storage.documents.query(layout.session(key), restores_collection(layout))
+        return read_restores(notes)
+
+    async def _is_left(self, key: SessionKey, one: Restore, now: StoredSession) -> bool:
+        """Return whether nobody has finished a restore; a later one does so before its own commit."""
+        return now.restore_id == one.restore_id or any(
+            each.restore_id == one.restore_id for each in await self._unfinished(key)
+        )
 
     async def _plan(
         self, stored: StoredSession, past: Past, restore_id: str, *, with_artifacts: bool
@@ -314,6 +323,14 @@ def require_not_restored(
 def has_other_restores(stored: StoredSession, base: StoredSession | None) -> bool:
     """Return whether another call restored the session, or made it anew, after *base* was read."""
     return base is not None and (stored.epoch, stored.restores) != (base.epoch, base.restores)
+
+
+def _is_as_of(unfinished: Sequence[Restore], stored: StoredSession) -> bool:
+    """Return whether *unfinished* certainly has the newest restore of *stored*, if that is unfinished.
+
+    The session may have been read after another process restored it, and the notes before.
+    """
+    return stored.restore_id is None or any(one.restore_id == stored.restore_id for one in unfinished)
 
 
 def _is_at_point(past: Past) -> bool:
