@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Body, Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, WrapSerializer, model_validator
 from pydantic_core import to_json
 from starlette.routing import Route
 
@@ -161,6 +161,9 @@ def _session_of(app_name: str, user_id: str, session_id: str) -> dict[str, Any]:
 _User = Annotated[dict[str, Any], Depends(_user_of)]
 """The ids in the path, as the arguments that name them in every call."""
 _Key = Annotated[dict[str, Any], Depends(_session_of)]
+
+_SENDABLE: Final = WrapSerializer(lambda value, as_json: sendable(as_json(value)))
+"""For answers with names that events have, such as of tools, or with their ids."""
 
 
 class _StoreRoute(APIRoute):
@@ -325,7 +328,7 @@ class _Routes:
         page = found[:limit]
         return EventsPage(events=page, next_cursor=page[-1].cursor if len(found) > limit else None)
 
-    async def get_session_usage(self, key: _Key) -> SessionUsage:
+    async def get_session_usage(self, key: _Key) -> Annotated[SessionUsage, _SENDABLE]:
         """Return tokens, tool calls and times, by turn and by model."""
         return await self.store.sessions.get_session_usage(**key)
 
@@ -344,7 +347,7 @@ class _Routes:
         await self.store.restore_session(**key, at=restore.at.point, keep_as=restore.keep_as)
         return await self.get_session_info(key)
 
-    async def redact_event(self, key: _Key, redact: RedactFields) -> Redaction:
+    async def redact_event(self, key: _Key, redact: RedactFields) -> Annotated[Redaction, _SENDABLE]:
         """Replace an event's content by a marker with its hash, for good; ``dry_run`` only says what goes."""
         return await self.store.redact_event(**key, **redact.model_dump())
 

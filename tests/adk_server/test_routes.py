@@ -120,6 +120,8 @@ async def test_what_json_lacks_is_shown_as_near_as_it_can_be(client: httpx.Async
     cut = event(3, "agent", "cut \ud83d")
     call = types.FunctionCall(name="f", args={"half": "\ude00", "nan": float("nan")})
     cut.content.parts.append(types.Part(function_call=call))  # type: ignore[union-attr]
+    cut.invocation_id = "turn \ud83d"
+    cut.actions.state_delta["half\ud83d"] = "cut \ud83d"
     await store.sessions.append_event(session, cut)
     metadata = {"half": "\ud83d"}
     part = types.Part(text="x")
@@ -127,11 +129,15 @@ async def test_what_json_lacks_is_shown_as_near_as_it_can_be(client: httpx.Async
     newest: dict[str, Any] = {"limit": 1, "direction": "backward"}
     (found,) = (await client.get(f"{SESSION}/events", params=newest)).json()["events"]
     (version,) = (await client.get(f"{SESSION}/artifacts/versions", params={"filename": "f"})).json()
+    usage = (await client.get(f"{SESSION}/usage")).json()
+    redacted = await client.post(f"{SESSION}/redact", json={"event_id": cut.id, "reason": "cut"})
 
     said, called = found["event"]["content"]["parts"]
     assert "cut \ufffd" == said["text"]
     assert {"half": "\ufffd", "nan": None} == called["functionCall"]["args"]
     assert {"half": "\ufffd"} == version["customMetadata"]
+    assert "turn \ufffd" == usage["turns"][-1]["invocation_id"]
+    assert "half\ufffd" in redacted.json()["state_keys"]
 
 
 async def test_a_fork_and_a_restore_go_back_to_a_point(client: httpx.AsyncClient, store: Store) -> None:
