@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
@@ -147,9 +148,18 @@ async def export(
     return Result(None, [], status=int(bool(left_out)))
 
 
+class _Input(click.File):
+    """A file to read, or standard input for ``-``."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == STANDARD and sys.stdin is None:
+            self.fail("standard input is closed; name a file", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command("import")
 @at_store()
-@click.argument("file", metavar="FILE", type=click.File("rb"))
+@click.argument("file", metavar="FILE", type=_Input("rb"))
 @click.option("--remap-user", metavar="OLD=NEW", multiple=True, help="Give a user another id; repeatable.")
 @click.option(
     "--on-conflict",

@@ -5,6 +5,7 @@ import itertools
 import json
 import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -278,3 +279,12 @@ def test_a_damaged_line_ends_an_import_with_2(folder: Path, tmp_path: Path) -> N
     after = run("export", "--local", str(folder), "--app", APP, "-")
 
     assert before.stdout == after.stdout
+
+
+def test_an_import_from_closed_standard_input_ends_with_one_message(folder: Path) -> None:
+    """As ``<&-`` of a shell, or a service without one."""
+    importing = f"{sys.executable} -m gcp_adk_store.cli import --local {folder} - <&-"
+    ended = subprocess.run(["sh", "-c", importing], capture_output=True, text=True, check=False)  # noqa: S607
+
+    assert (2, True) == (ended.returncode, "standard input is closed; name a file" in ended.stderr)
+    assert "Traceback" not in ended.stderr
