@@ -85,11 +85,18 @@ class Operation:
     @property
     def key(self) -> str:
         """Its ids as errors and log lines show them."""
-        return " ".join(f"{name}={value!r}" for name, value in self.ids.items())
+        return " ".join(f"{name}={_shown(value)}" for name, value in self.ids.items())
 
     def until(self, ends_at: float) -> "Operation":
         """Return the same operation with a deadline of its own."""
         return Operation(self.name, self.system, self.app, self.ids, ends_at, self.counts, self.span)
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # a number of over 4,300 digits
+        return f"<{type(value).__name__}>"
 
 
 _CALLS_A_TURN: Final = 16

@@ -245,8 +245,9 @@ async def _filenames(session: Session, service: BaseArtifactService | None) -> C
     return () if service is None else await service.list_artifact_keys(**_ids(session))
 
 
-def _missing(template: str, piece: Placeholder, there: Collection[str]) -> TemplateKeyError:
-    near = difflib.get_close_matches(piece.name, there, n=3)
+def _missing(template: str, piece: Placeholder, there: Collection[object]) -> TemplateKeyError:
+    # A caller may have put other keys into the state of its session.
+    near = difflib.get_close_matches(piece.name, [name for name in there if isinstance(name, str)], n=3)
     hint = f"; there are {', '.join(near)}" if near else ""
     name = ".".join((piece.key, *piece.path))
     what = (
