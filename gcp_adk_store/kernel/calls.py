@@ -30,6 +30,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 _NAMED_IDS: Final = ("app_name", "filename", "owner", "anchors")
 """Ids, and with them all whose names end with ``_id``."""
+_STORED_ID: Final = "event_id"
+"""But this one: a session may hold events of any id."""
 
 
 def require_kinds(method: Callable[..., object], args: Sequence[object], given: Mapping[str, object]) -> None:
@@ -40,7 +42,8 @@ def require_kinds(method: Callable[..., object], args: Sequence[object], given: 
     """
     for kind, value in arguments_of(method, args, given):
         kind.require(value)
-        if isinstance(value, str) and (kind.name in _NAMED_IDS or kind.name.endswith("_id")):
+        is_id = kind.name in _NAMED_IDS or (kind.name.endswith("_id") and kind.name != _STORED_ID)
+        if isinstance(value, str) and is_id:
             require_text(value, kind.name)
 
 

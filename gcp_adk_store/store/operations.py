@@ -17,6 +17,7 @@ from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.model.erasures import Erasure
 from gcp_adk_store.model.history import Point, Redaction
+from gcp_adk_store.model.json_values import is_unicode
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import DEFAULT_AGE_S, Garbage, GarbageKind
 from gcp_adk_store.sessions.fork.run import fork_key
@@ -227,6 +228,8 @@ class StoreOperations(Closing):
         redaction = await self._sessions.redact_event(
             **user, session_id=session_id, event_id=event_id, reason=reason, state=state, dry_run=dry_run
         )
+        if not is_unicode(event_id):
+            return redaction  # no memory has such an id
         removes = memories and not dry_run
         try:
             memory = self.memory

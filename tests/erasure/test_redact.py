@@ -75,6 +75,22 @@ async def test_a_scan_finds_the_content_before_and_not_after(where: str, tmp_pat
         assert [] == [fault async for fault in store.check()]
 
 
+@pytest.mark.parametrize("event_id", ["e\ud83d", "\ud83d\ude00"], ids=["half", "two halves"])
+async def test_an_event_whose_id_is_no_unicode_is_redacted(event_id: str) -> None:
+    """A session holds such events; no memory does."""
+    async with Store.local(":memory:") as store:
+        session = await store.sessions.create_session(**WHO)
+        event = numbered(0, SECRET)
+        event.id = event_id
+        await store.sessions.append_event(session, event)
+        redaction = await store.redact_event(**WHO, event_id=event_id, **WHY, memories=True)
+        (proven,) = (await store.sessions.verify_session(**WHO)).redacted
+
+        assert (event_id, (0,), ()) == (redaction.event_id, redaction.positions, redaction.memories)
+        assert (event_id, True) == (proven.event_id, proven.is_bound)
+        assert SECRET not in f"{await events_of(store)}"
+
+
 async def test_nothing_of_an_event_is_left_in_either_store(place: tuple[Store, Stored]) -> None:
     """On the emulators, too: text, inline data, state with a payload, and the title that repeats it."""
     store, stored = place
