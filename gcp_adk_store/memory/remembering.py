@@ -11,6 +11,7 @@ from google.adk.events import Event
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
 
+from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Lru
 from gcp_adk_store.kernel.operation import Operation, enter
@@ -140,8 +141,26 @@ class Remembering:
             found = self._extract(new)
             entries = (await found if inspect.isawaitable(found) else found) or ()
             # Another process may have taken some of them in meanwhile: these count once.
-            if await self._memory.add_extracted(**user, session_id=key.session, events=new, memories=entries):
+            if await self._add({**user, "session_id": key.session}, new, [*entries]):
                 return
+
+    async def _add(self, where: dict[str, Any], events: Sequence[Event], entries: list[MemoryEntry]) -> bool:
+        """Remember what was made of *events*, but what cannot be stored; as ``add_extracted``."""
+        add = self._memory.add_extracted
+        try:
+            return await add(**where, events=events, memories=entries)
+        except InvalidInputError:
+            # The same would be made of the same events at each turn.
+            if not await add(**where, events=events, memories=()):
+                return False
+        for entry in entries:
+            try:
+                await add(**where, events=(), memories=[entry])
+            except InvalidInputError as exc:
+                telemetry.warn(
+                    logger, "a memory that extract= returned cannot be stored, and is left out", exc
+                )
+        return True
 
     def _let_go(self) -> None:
         """Drop the work of loops that have ended: nothing runs it any more."""

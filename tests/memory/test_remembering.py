@@ -254,6 +254,27 @@ async def test_an_extraction_that_fails_is_tried_again_with_the_next_turn() -> N
         assert [] == await listed(store)
 
 
+async def test_a_fact_that_cannot_be_stored_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    """Alone, with a warning: its events are not extracted again at each turn."""
+    calls = []
+
+    def extract(events: Sequence[Event]) -> list[MemoryEntry]:
+        calls.append(len(events))
+        facts = [MemoryEntry(content=types.Content(parts=[types.Part(text=f"fact {n}")])) for n in range(3)]
+        facts[1].custom_metadata = {"large": "x" * 20_000}
+        return facts
+
+    async with Store.local(":memory:", index_on_append=True, extract=extract) as store:
+        held = await store.sessions.create_session(session_id="s", **USER)
+        for _ in range(2):
+            await store.sessions.append_event(held, said("answer", "agent"))
+            await store.sessions.flush()
+
+        assert [1, 1] == calls
+        assert ["fact 0", "fact 2"] * 2 == await listed(store)
+        assert 2 == caplog.text.count("a memory that extract= returned cannot be stored, and is left out")
+
+
 def test_extraction_needs_appends_to_be_remembered() -> None:
     """The error says which option is missing."""
     with pytest.raises(InvalidInputError, match="index_on_append=True"):
