@@ -74,7 +74,7 @@ async def fsck(at: OpenStore, /, *, full: bool, repair: bool, dry_run: bool, **s
             "checked": asdict(looked),
             "faults": [_described(*each) for each in zip(faults, outcomes, strict=True)],
         },
-        _lines(looked, faults, outcomes, dry_run=dry_run),
+        _lines(looked, faults, outcomes),
         status=int(len(repaired) < len(faults)),
     )
 
@@ -98,9 +98,7 @@ def _described(fault: Fault, outcome: str) -> dict[str, Any]:
     }
 
 
-def _lines(
-    looked: Checked, faults: Sequence[Fault], outcomes: Sequence[str], *, dry_run: bool
-) -> list[RenderableType]:
+def _lines(looked: Checked, faults: Sequence[Fault], outcomes: Sequence[str]) -> list[RenderableType]:
     counted = (
         f"{looked.sessions:,} sessions, {looked.segments:,} segments, {looked.events:,} events, "
         f"{looked.payloads:,} payloads"
@@ -113,14 +111,18 @@ def _lines(
     codes = dict.fromkeys(fault.code for fault in faults)
     helps = dict.fromkeys(fault.help for fault in faults)
     counts = Counter(outcomes)
+    is_asked = any(
+        fault.repair and outcome == "found" for fault, outcome in zip(faults, outcomes, strict=True)
+    )
+    again = command_line(only=click.get_current_context().params.keys() - {"repair", "dry_run"})
     return [
         table,
         *(f"{code}: {CODES[code].invariant}" for code in codes),
         *(f"{help_.value}: {_HELPS[help_]}" for help_ in helps),
         f"looked at {counted}",
         ", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items())),
-        *([f"repair them: {command_line()} --repair"] if counts["found"] and Help.REPAIR in helps else []),
-        *(["run it without --dry-run to repair what was found"] if dry_run else []),
+        *([f"repair them: {again} --repair"] if is_asked else []),
+        *(["run it without --dry-run to repair what was found"] if counts["would be repaired"] else []),
     ]
 
 

@@ -305,6 +305,9 @@ def test_the_command_finds_and_mends(tmp_path: Path) -> None:
     assert 1 == status
     assert "FSCK102" in text
     assert "--repair" in text
+    (_, alone), (_, together) = run("--dry-run"), run("--dry-run", "--repair")
+    assert (True, False) == (f"fsck --local {tmp_path} --repair" in alone, "without --dry-run" in alone)
+    assert (False, True) == ("repair them:" in together, "without --dry-run" in together)
     status, text = run("--json", "--repair", "--dry-run")
     (fault,) = json.loads(text)["faults"]
     assert (1, "FSCK102", "would be repaired") == (status, fault["code"], fault["outcome"])
