@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from gcp_adk_store import (
     InvalidInputError,
     PayloadMissingError,
+    Point,
     SessionLimits,
     SessionMissingError,
     SessionService,
@@ -262,6 +263,16 @@ async def test_a_cursor_goes_on_in_a_session_that_was_updated_since(adk_store_lo
     rest = await collect(service.iter_user_events(**USER, cursor=first.cursor))
 
     assert [("a", "1"), ("a", "2"), ("b", "0")] == places(rest)
+
+
+async def test_a_session_that_was_restored_comes_with_those_after_it(adk_store_local: Store) -> None:
+    """Also where the restore cut off the first number of its parts."""
+    service = adk_store_local.sessions
+    await fill(service, "a", said("0", 1.0), said("1", 2.0))
+    await fill(service, "b", said("0", 3.0))
+    await service.restore_session(**USER, session_id="a", at=Point.position(1))
+
+    assert [("a", "0"), ("b", "0")] == places(await collect(service.iter_user_events(**USER)))
 
 
 async def test_sessions_that_are_deleted_meanwhile_are_left_out(small: SessionService) -> None:

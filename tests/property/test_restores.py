@@ -91,6 +91,8 @@ async def a_session_is_its_model(
             )
         ]
         assert [event for event in model.events if event.timestamp > 1000 + model.made // 2] == late
+        whole = one.iter_user_events(app_name=who["app_name"], user_id="u")
+        assert model.events == [seen.event async for seen in whole]
         assert len(model.events) == (await one.get_session_usage(**who)).events
         for count in range(0, len(model.events) + 1, max(1, len(model.events) // 4)):
             past = await one.get_session_at(**who, at=Point.position(count))

@@ -348,9 +348,10 @@ class UserEvents:
         self, stored: StoredSession, start: EventPlace | None, after: float | None
     ) -> AsyncIterator[tuple[EventPlace, Event]]:
         """Yield events of *stored* later than *after*, from *start* on if given, and the place after each."""
-        if start is None:
+        if start is None:  # a restore may have cut off the first number
             start = EventPlace(segment=0 if after is None else await self._first_later(stored, after))
-        require_place(start, stored)
+        else:
+            require_place(start, stored)
         pauses = Pauses()
         async for number, texts in self._events.runs(stored, start.segment, backward=False):
             offset = start.offset if number == start.segment else 0
