@@ -295,7 +295,7 @@ async def test_paths_and_defaults_are_read_where_the_settings_say_so(template: s
 async def test_a_path_that_leads_nowhere_is_an_error_that_names_all_of_it() -> None:
     """And the nearest key there is; no index and no key of state is a reason for another kind of error."""
     state = session(order=ORDER)
-    state.state |= {1: "a key that is no text"}
+    state.state |= {1: "a key that is no text"}  # type: ignore[dict-item]
     with pytest.raises(
         TemplateKeyError, match=r"`order\.items\.9\.name`, at line 1, column 1 .* there are order"
     ):
