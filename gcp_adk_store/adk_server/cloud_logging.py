@@ -15,6 +15,8 @@ from gcp_adk_store import settings
 _OF_EVERY_RECORD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _SEVERITIES: Final = ("DEFAULT", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 """Cloud Logging's severities of Python's levels 0, 10, 20 and so on; a level between two is the lower one."""
+_MOST_BITS: Final = 10_000
+"""Of a number: Python writes none of over 4,300 digits."""
 
 
 class CloudLoggingFormatter(logging.Formatter):
@@ -50,8 +52,7 @@ class CloudLoggingFormatter(logging.Formatter):
         }
         try:
             return json.dumps({**extra, **own}, default=str, allow_nan=False)
-        except (TypeError, ValueError, RecursionError):
-            # One field must not lose the record.
+        except Exception:  # noqa: BLE001  # whatever the text of one field raises must not lose the record
             return json.dumps({**{str(name): _plain(value) for name, value in extra.items()}, **own})
 
     def _trace(self) -> dict[str, Any]:
@@ -68,6 +69,6 @@ class CloudLoggingFormatter(logging.Formatter):
 
 
 def _plain(value: object) -> str | int:
-    if isinstance(value, (str, int)):
+    if isinstance(value, str) or (isinstance(value, int) and value.bit_length() <= _MOST_BITS):
         return value
     return repr(value) if isinstance(value, float) else type(value).__name__

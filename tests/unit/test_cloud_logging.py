@@ -104,6 +104,13 @@ def test_no_field_changes_what_the_record_itself_says() -> None:
     assert "append_event" == found["operation"]
 
 
+class Wordless:
+    """An object without a text."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
 @pytest.mark.parametrize(
     ("value", "written"),
     [
@@ -111,6 +118,8 @@ def test_no_field_changes_what_the_record_itself_says() -> None:
         ({(1, 2): 3}, "dict"),
         (object, "<class 'object'>"),
         ({"a": [1]}, {"a": [1]}),
+        pytest.param(10**5000, "int", id="of 5,000 digits"),
+        ([Wordless()], "list"),
         ("\ud800 line\nbreak", "\ud800 line\nbreak"),
     ],
 )
