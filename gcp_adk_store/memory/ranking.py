@@ -38,7 +38,7 @@ class _Patterns(NamedTuple):
     letters: without them, Hindi or Thai words would become others."""
     marks: regex.Pattern[str]
     """More than 30 of them, as in Unicode's Stream-Safe Text Format: normalization sorts a run of marks in a
-    time that grows with the square of its length, and holds up the process."""
+    time that grows with the square of its length, and holds up the process. The two letters become marks."""
 
 
 @cache
@@ -49,7 +49,7 @@ def _patterns() -> _Patterns:
             r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\u30fc]+"
         ),
         regex.compile(r"[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670]+"),
-        regex.compile(r"(\p{M}{30})\p{M}+"),
+        regex.compile(r"([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]+"),
     )
 
 
@@ -76,9 +76,10 @@ def fold(text: str) -> str:
     """Return *text* without what a search does not distinguish: case, accents, width."""
     if text.isascii():
         return text.lower()
-    text = unicodedata.normalize("NFKD", _patterns().marks.sub(r"\1", text))
-    bare = _patterns().accents.sub("", text).casefold().translate(_SEPARATE)
-    return unicodedata.normalize("NFKC", bare)
+    patterns = _patterns()
+    text = unicodedata.normalize("NFKD", patterns.marks.sub(r"\1", text))
+    bare = patterns.accents.sub("", text).casefold().translate(_SEPARATE)
+    return unicodedata.normalize("NFKC", patterns.marks.sub(r"\1", bare))  # runs around an accent are one now
 
 
 def is_part(term: str) -> bool:

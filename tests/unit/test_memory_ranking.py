@@ -60,6 +60,18 @@ def test_of_a_run_of_marks_the_first_thirty_count() -> None:
     assert ["a"] == words("a" + "\u0301" * 30_000 + "\u0323" * 30_000)
 
 
+@pytest.mark.parametrize(
+    ("marks", "more"),
+    [
+        pytest.param("\u20d0" * 30, "\u0640\u20d0", id="runs that join where a letter is left out"),
+        pytest.param("\uff9e" * 30, "\u20d0\uff9e", id="letters that are marks in normal form"),
+    ],
+)
+def test_a_run_of_marks_of_which_some_are_letters_is_as_short(marks: str, more: str) -> None:
+    """Runs that only normalization, or a search, makes take as long."""
+    assert words("x" + marks) == words("x" + marks + more * 10_000)
+
+
 def test_long_words_have_parts() -> None:
     """Four characters each, which no word is taken for."""
     assert {"booking", "\0book", "\0ooki", "\0okin", "\0king"} == set(terms_of("booking"))
