@@ -244,13 +244,18 @@ class Contents:
         return shards + rows + self._ranking.size + len(self._texts) * _BYTES_PER_MEMORY
 
     def is_light(self, snapshot: Snapshot, query: str) -> bool:
-        """Return whether a search of *snapshot* takes a few milliseconds, with what it must index first."""
+        """Return whether a search of *snapshot* takes a few milliseconds, with what it must index first.
+
+        It does not while another one is under way: it waits for that.
+        """
         known, head = self._indexed, snapshot.head
         indexed = () if known is None or known.head.epoch != head.epoch else known.shards
         if len(self._texts) + len(head.tail) >= _LIGHT_TEXTS or not set(snapshot.shards).issubset(indexed):
             return False
-        new = sum(len(text) for text in head.tail if text not in self._memories)
-        return new + len(query) <= _LIGHT_CHARACTERS
+        new = [text for text in head.tail if text not in self._memories]
+        if self._guard.locked() or self._ranking.is_sparse(len(snapshot.texts) - len(new)):
+            return False
+        return sum(map(len, new)) + len(query) <= _LIGHT_CHARACTERS
 
     def search(
         self,
@@ -301,7 +306,7 @@ class Contents:
         for text in [text for text in self._memories if text not in current]:
             self._ranking.remove(self._memories.pop(text)[0])
             self._keys.pop(row_key(text), None)
-        if self._ranking.is_sparse:
+        if self._ranking.is_sparse(len(self._ranking)):
             self._ranking, self._memories, self._texts = Ranking(), {}, []
             self._keys, self._similarity = {}, Similarity()
         for text in snapshot.texts:

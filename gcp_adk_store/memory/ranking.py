@@ -151,10 +151,9 @@ class Ranking:
             + len(self._lengths) * _BYTES_PER_TEXT
         )
 
-    @property
-    def is_sparse(self) -> bool:
-        """Whether so many texts were removed that a new index is better."""
-        return self._removed > _DEAD_SHARE * len(self._lengths)
+    def is_sparse(self, left: int) -> bool:
+        """Return whether a new index is better where so many of its texts are *left*."""
+        return left < (1 - _DEAD_SHARE) * len(self._lengths)
 
     def add(self, text: str) -> int:
         """Index *text*; return its number, which counts from 0."""

@@ -1,5 +1,6 @@
 """The memory service: what is added, found, changed and removed; on both backends where they may differ."""
 
+import asyncio
 import base64
 import json
 import random
@@ -385,6 +386,42 @@ async def test_a_search_indexes_long_texts_beside_the_event_loop(
         assert [words] == await search(memory, words, limit=1)
 
     assert work.calls < 2000
+
+
+async def test_a_search_indexes_all_anew_beside_the_event_loop(memory: MemoryService) -> None:
+    """It does so where many texts have gone, also if the long ones are as they were."""
+    words = " ".join(f"word{number}" for number in range(1000))
+    await memory.add_events_to_memory(events=[said(words) for _ in range(20)], **USER)
+    await memory.add_events_to_memory(events=[said("tea") for _ in range(20)], session_id="tea", **USER)
+    assert 20 == len(await search(memory, "tea", limit=50))
+    await memory.delete_session_memory(session_id="tea", **USER)
+    with counted_steps() as work:
+        assert [] == await asyncio.create_task(search(memory, "tea"))
+
+    assert work.calls < 2000
+
+
+async def test_a_search_waits_for_another_one_beside_the_event_loop(adk_store_local: Store) -> None:
+    """Searches of one user take turns, and a long query takes its time."""
+    memory = adk_store_local.memory
+    loop = asyncio.get_running_loop()
+    await memory.add_events_to_memory(events=[said("tea")], custom_metadata={"kind": "drink"}, **USER)
+    assert ["tea"] == await search(memory, "tea")
+    others = []
+
+    async def go_on() -> None:
+        others.append(asyncio.create_task(search(memory, "tea")))
+        await listed(memory)
+
+    class Drink:
+        def __eq__(self, other: object) -> bool:
+            asyncio.run_coroutine_threadsafe(go_on(), loop).result(timeout=5)
+            return other == "drink"
+
+        __hash__ = None  # type: ignore[assignment]
+
+    assert ["tea"] == await search(memory, "tea " * 2000, metadata={"kind": Drink()})
+    assert ["tea"] == await others[0]
 
 
 async def test_large_content_is_encoded_beside_the_event_loop(memory: MemoryService) -> None:

@@ -138,7 +138,7 @@ def test_a_removed_text_is_not_found() -> None:
 
     assert [1] == [number for _, number in ranking.search("tea", limit=9, accepts=lambda _: True)]
     assert 2 == len(ranking)
-    assert ranking.is_sparse
+    assert ranking.is_sparse(len(ranking))
 
 
 def test_frequent_words_only_reorder_when_there_are_many_texts() -> None:
