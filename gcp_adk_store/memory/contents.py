@@ -302,6 +302,8 @@ class Contents:
         """Index what *snapshot* has more, and forget what it lacks."""
         if self._indexed is snapshot:
             return
+        if self._indexed is not None and self._indexed.head.epoch != snapshot.head.epoch:
+            self._similarity = Similarity()  # numbers of documents begin anew
         current = set(snapshot.texts)
         for text in [text for text in self._memories if text not in current]:
             self._ranking.remove(self._memories.pop(text)[0])

@@ -613,3 +613,16 @@ async def test_an_erased_user_has_no_vectors(store: Store, embedder: Meanings) -
     assert isinstance(receipt, ErasureReceipt)
     assert MANY == receipt.erased["memories"].count
     assert 0 == (receipt.erased["others"].count if "others" in receipt.erased else 0)
+
+
+async def test_memories_that_begin_anew_have_their_vectors(store: Store) -> None:
+    """Documents of vectors are numbered anew then, and a process that held the older ones reads the new ones."""
+    embedder = Meanings(dimensions=LARGE)
+    other, memory = service(store, embedder), service(store, embedder)
+    events = [said(f"dog {number}") for number in range(2 * MANY)]
+    await add(other, *events[:MANY])
+    assert {None} == await lacks_of(memory)
+    await other.delete_user_memory(**USER)
+    await add(other, *events)
+
+    assert {None} == await lacks_of(memory)
