@@ -61,6 +61,16 @@ class Change:
         return [*(text for content in sealed for text in content.texts), *self.head.tail]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoriesChanged:
+    """What a change replaced."""
+
+    before: Sequence[str]
+    """The texts of all memories before."""
+    after: Snapshot
+    is_all: bool
+
+
 def taking_in(
     before: Snapshot | None,
     encoded: Sequence[EncodedMemory],

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -26,7 +26,7 @@ from gcp_adk_store.kernel.transact import (
     read_whole,
     transact,
 )
-from gcp_adk_store.memory.changes import Change, Rewrite, rewriting, taking_in
+from gcp_adk_store.memory.changes import Change, MemoriesChanged, Rewrite, rewriting, taking_in
 from gcp_adk_store.memory.contents import Contents, Hit, Snapshot
 from gcp_adk_store.memory.embedding import Embedding, lack
 from gcp_adk_store.memory.reader import MemoryPayloads, MemoryReader
@@ -44,16 +44,6 @@ _MAX_BATCH: Final = 10_000
 Decide = Callable[[Snapshot | None], Change | None]
 Settled = Callable[[Attempts], None]
 """Raises, where nothing is left to change, if it is unknown what became of the commits before."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoriesChanged:
-    """What a change replaced."""
-
-    before: Sequence[str]
-    """The texts of all memories before."""
-    after: Snapshot
-    is_all: bool
 
 
 class _Plan(NamedTuple):
@@ -166,6 +156,7 @@ class MemoryKeeper:
                     key,
                     partial(taking_in, encoded=new, epoch=epoch, at_most=self._at_most, sources=sources),
                     await self._embedded(batch[:most]),
+                    light=sum(map(len, batch)) <= _BATCH_BYTES,
                 )
             is_stored = is_stored or changed is not None
         return is_stored
@@ -339,18 +330,21 @@ class MemoryKeeper:
         decide: Decide,
         embedded: Embedded | None = None,
         settled: Settled | None = None,
+        *,
+        light: bool = True,
     ) -> MemoriesChanged | None:
         """Commit what *decide* makes of the memories; ``None`` if that is nothing.
 
         It starts from what this process knows. A decision to do nothing stands on a read. Vectors of removed
-        memories go in the same commit, or in commits before; *embedded* are stored with their memories.
+        memories go in the same commit, or in commits before; *embedded* are stored with their memories. Not
+        *light*, it is decided beside the event loop.
         """
         held = self.reader.known(key)
         before = None if held is None else held.snapshot
         begun: list[str] = []
         with _begun(begun):
             while True:
-                step = await self._step(key, decide, embedded, before, settled=settled)
+                step = await self._step(key, decide, embedded, before, settled=settled, light=light)
                 if step is None or not step.change.is_prior:
                     break
                 before = step.after
@@ -368,6 +362,7 @@ class MemoryKeeper:
         before: Snapshot | None,
         *,
         settled: Settled | None,
+        light: bool,
     ) -> _Step | None:
         """Commit the next part of a change, which starts from *before* if that is known."""
 
@@ -375,7 +370,7 @@ class MemoryKeeper:
             if found is not None and found.head.is_ending:
                 await self._remove(key, found)
                 return _Plan(found, None, is_read=False)
-            change, whole = await self._decided(key, decide, found, embedded)
+            change, whole = await self._decided(key, decide, found, embedded, light=light)
             # Without the whole, another call replaced what the change needs.
             return _Plan(whole, change, is_read=is_read and (whole is None) == (found is None))
 
@@ -410,10 +405,16 @@ class MemoryKeeper:
         return _Step(before, change, after)
 
     async def _decided(
-        self, key: UserKey, decide: Decide, before: Snapshot | None, embedded: Embedded | None
+        self,
+        key: UserKey,
+        decide: Decide,
+        before: Snapshot | None,
+        embedded: Embedded | None,
+        *,
+        light: bool,
     ) -> tuple[Change | None, Snapshot | None]:
         """Return the change, and *before* with the vectors that it needs; nothing if they were replaced."""
-        light = before is None or not before.head.shards
+        light = light and (before is None or not before.head.shards)
         change = await offload(lambda: decide(before), light=light)
         if change is None:
             return None, before

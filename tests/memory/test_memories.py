@@ -456,8 +456,11 @@ async def test_what_is_extracted_at_once_can_be_read(adk_store_local: Store) -> 
     """Also texts that compress so well that a commit takes more of them than one shard may have."""
     facts = [MemoryEntry(content=content(f"{number} {'x' * 30_000}")) for number in range(300)]
     where = {"session_id": "s", **USER}
-    assert await adk_store_local.memory.add_extracted(events=[said("x")], memories=facts, **where)
+    adding = adk_store_local.memory.add_extracted(events=[said("x")], memories=facts, **where)
+    with counted_steps() as work:
+        assert await asyncio.create_task(adding)
 
+    assert work.characters < 1_000_000
     assert 300 == len((await another(adk_store_local).list_memories(page_size=1000, **USER)).memories)
 
 

@@ -616,7 +616,7 @@ async def test_an_erased_user_has_no_vectors(store: Store, embedder: Meanings) -
 
 
 async def test_memories_that_begin_anew_have_their_vectors(store: Store) -> None:
-    """Documents of vectors are numbered anew then, and a process that held the older ones reads the new ones."""
+    """Documents of vectors are numbered anew then: a process that held the older ones reads the new ones."""
     embedder = Meanings(dimensions=LARGE)
     other, memory = service(store, embedder), service(store, embedder)
     events = [said(f"dog {number}") for number in range(2 * MANY)]
