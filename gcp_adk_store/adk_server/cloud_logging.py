@@ -52,7 +52,7 @@ class CloudLoggingFormatter(logging.Formatter):
         }
         try:
             return json.dumps({**extra, **own}, default=str, allow_nan=False)
-        except Exception:  # noqa: BLE001  # whatever the text of one field raises must not lose the record
+        except Exception:  # noqa: BLE001  # an error of one field loses no record
             return json.dumps({**{str(name): _plain(value) for name, value in extra.items()}, **own})
 
     def _trace(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.genai import types
 
 from gcp_adk_store.errors import StoreError
+from gcp_adk_store.kernel.concurrency import offload
 
 MODEL_REQUEST: Final = "model-request.json"
 """The artifact whose versions are the requests of a session."""
@@ -79,17 +80,21 @@ def _call_of(context: CallbackContext) -> tuple[str, str]:
 
 
 async def _save(request: LlmRequest, context: CallbackContext) -> None:
-    asked = request.model_dump(
-        include={"model", "contents", "config"}, exclude={"config": {"http_options"}}, exclude_none=True
-    )
-    # A lone surrogate becomes its escape, which is the same text in JSON.
-    text = json.dumps(asked, indent=2, ensure_ascii=False, default=_plain).encode(errors="backslashreplace")
+    text = await offload(lambda: _text_of(request), light=False)
     try:
         await context.save_artifact(
             MODEL_REQUEST, types.Part.from_bytes(data=text, mime_type="application/json")
         )
     except StoreError as exc:
         logger.warning("a request to a model was not saved: %s", type(exc).__name__)
+
+
+def _text_of(request: LlmRequest) -> bytes:
+    asked = request.model_dump(
+        include={"model", "contents", "config"}, exclude={"config": {"http_options"}}, exclude_none=True
+    )
+    # A lone surrogate becomes its escape, which is the same text in JSON.
+    return json.dumps(asked, indent=2, ensure_ascii=False, default=_plain).encode(errors="backslashreplace")
 
 
 def _plain(value: Any) -> str:

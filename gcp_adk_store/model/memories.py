@@ -182,8 +182,8 @@ def row_key(text: str) -> bytes:
 def merged_with(shards: Sequence[Part], *, size: int, packed: int) -> int:
     """Return how many of the newest *shards* a new one of *size* and *packed* bytes takes in.
 
-    It takes in a neighbour that is no larger than all it has already. So their number stays below the
-    logarithm of their bytes, and each memory is written again as rarely.
+    It takes in a neighbour that is no larger than what it has. So the number of shards, and how often a
+    memory is written again, grow as the logarithm of their bytes.
     """
     taken = 0
     for shard in reversed(shards):

@@ -51,7 +51,9 @@ class LeftOut:
     """What a listing leaves out, because it cannot be read and the answer has no place for it."""
 
     def __init__(self) -> None:
-        self._failures: list[StoredDataError] = []
+        self._first: list[StoredDataError] = []
+        """The failures that are named; of all others the number is enough."""
+        self._count = 0
         self._any_read = False
 
     @contextmanager
@@ -61,7 +63,9 @@ class LeftOut:
             yield
             self._any_read = True
         except StoredDataError as exc:
-            self._failures.append(exc)
+            self._count += 1
+            if len(self._first) < _NAMED:
+                self._first.append(exc)
 
     def report(self) -> None:
         """Name in the log what is left out.
@@ -69,14 +73,14 @@ class LeftOut:
         Raises:
             StoredDataError: nothing else is there, as where another release wrote all of it.
         """
-        if not self._failures:
+        if not self._first:
             return
         if not self._any_read:
-            raise self._failures[0]
-        named = "; ".join(map(str, self._failures[:_NAMED]))
-        more = f"; and {len(self._failures) - _NAMED} more" if len(self._failures) > _NAMED else ""
+            raise self._first[0]
+        named = "; ".join(map(str, self._first))
+        more = f"; and {self._count - _NAMED} more" if self._count > _NAMED else ""
         message = "%d documents cannot be read, and are left out: %s%s"
-        logger.warning(message, len(self._failures), named, more, extra=telemetry.log_fields())
+        logger.warning(message, self._count, named, more, extra=telemetry.log_fields())
 
 
 @checks_kinds

@@ -25,7 +25,9 @@ def main() -> int:
     )
     given = parser.parse_args()
     Journal.is_busy = given.busy
-    names = given.workload or [*WORKLOADS]
+    names = given.workload or [*(BUSY if given.busy else WORKLOADS)]
+    if given.busy and not {*names} <= {*BUSY}:
+        parser.error(f"--busy is for {', '.join(BUSY)}")
     counts: Counter[tuple[str, str]] = Counter()
     schedules: Counter[str] = Counter()
     ends_at = time.monotonic() + given.seconds
@@ -45,7 +47,7 @@ def main() -> int:
             counts += done.counts
             schedules[name] += done.schedules
         seed += _AT_ONCE
-        Journal.is_busy = not Journal.is_busy
+        Journal.is_busy = given.busy or not Journal.is_busy
     ran = ", ".join(f"{name}: {schedules[name]:,}" for name in names)
     sys.stdout.write(f"{table(counts)}\n{ran} schedules; {failed} failed\n")
     return 1 if failed else 0

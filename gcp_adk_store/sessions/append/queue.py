@@ -1,4 +1,4 @@
-"""Appends that wait for the permit of their session, run, or are no longer awaited by their callers."""
+"""Keep the appends that wait for the permit of their session, that run, and that no caller waits for."""
 
 import asyncio
 import copy
