@@ -22,6 +22,7 @@ from typing import Final
 from gcp_adk_store.codec.names import escape_name, unescape_name
 from gcp_adk_store.codec.packing import MAX_SEGMENTS
 from gcp_adk_store.codec.segments import (
+    conflict_fields,
     initial_fields,
     segment_write,
     summary_change,
@@ -241,11 +242,13 @@ class Layout:
         turn_until: float | None = None,
         released: Turn | None = None,
         inbox: Sequence[str] | None = None,
+        conflicts: int = 0,
     ) -> list[Write]:
         """Return the writes that add events and their state delta, the session's first.
 
         They require the session exactly as *marker* describes it. *turn_until* moves the end of its turn,
-        *released* is its turn after its end, and *inbox* replaces the messages that wait for one.
+        *released* is its turn after its end, *inbox* replaces the messages that wait for one, and so many
+        *conflicts* are added to its own.
         """
         fields: dict[str, FieldValue] = {
             "last_update_time": append.timestamp,
@@ -277,7 +280,10 @@ class Layout:
                 fields=fields,
                 mask=mask,
                 union=union,
-                increment={"tail_bytes": sum(len(text.encode()) for text in append.texts)},
+                increment={
+                    "tail_bytes": sum(len(text.encode()) for text in append.texts),
+                    **({"conflicts": conflicts} if conflicts else {}),
+                },
                 must=marker.update_time,
                 life=marker.epoch,
             ),
@@ -308,9 +314,10 @@ class Layout:
             parts_at = stored.expiry.of_new_part(now)
             header |= times(stored.expiry.with_part_until(parts_at))
         (part,) = self.segments(stored.key, stored.epoch, [number])
-        path, initial = self.session(stored.key), initial_fields(segment.initial)
+        path = self.session(stored.key)
+        moved = initial_fields(segment.initial) | conflict_fields(segment.conflicts)
         return [
-            update(path, header, must=stored.update_time, without=initial, life=stored.epoch),
+            update(path, header, must=stored.update_time, without=moved, life=stored.epoch),
             segment_write(part, segment, parts_at=parts_at),
         ]
 

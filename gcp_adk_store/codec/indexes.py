@@ -34,6 +34,7 @@ UNINDEXED_FIELDS: Final = {
         "turn",
         "inbox",
         "archived",
+        "conflicts",
     ),
     "segments": (
         "body",
@@ -45,6 +46,7 @@ UNINDEXED_FIELDS: Final = {
         "running_max",
         "window",
         "archive",
+        "conflicts",
         "expire_at",
     ),
     "chunks": ("body", "put_time", "expire_at"),

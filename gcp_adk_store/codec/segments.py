@@ -62,6 +62,11 @@ def archived_fields(archived: Archived) -> dict[str, FieldValue]:
     return {"archived": {"events": archived.events, "segments": archived.segments}}
 
 
+def conflict_fields(conflicts: int) -> dict[str, FieldValue]:
+    """Return the field that counts conflicts with appends; none without any."""
+    return {"conflicts": conflicts} if conflicts else {}
+
+
 SHOWN_FIELDS: Final = ("title", "labels", "last_text")
 """The content that listings show of a session."""
 
@@ -126,6 +131,7 @@ def segment_write(path: str, segment: Segment, *, parts_at: int | None) -> Write
             "chain_end": segment.chain_end,
             "digests": b"".join(digests_of(segment.texts) if segment.digests is None else segment.digests),
             **initial_fields(segment.initial),
+            **conflict_fields(segment.conflicts),
             **of_part(parts_at),
         },
         must=Must.BE_ABSENT,
@@ -145,6 +151,7 @@ def sealed_tail(stored: StoredSession, window: bytes) -> Segment:
         initial=None if stored.live else stored.initial,
         digests=stored.digests,
         window=window,
+        conflicts=stored.conflicts,
     )
 
 

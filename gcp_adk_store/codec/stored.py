@@ -154,6 +154,7 @@ class _Segment(_Initial):
     chain_end: Head
     digests: bytes | None = None
     window: bytes = b""
+    conflicts: Count = 0
 
     @property
     def each_digest(self) -> list[bytes] | None:
@@ -245,6 +246,7 @@ class _Session(_HeaderWithState, _TailDigests, _Initial):
     chain_sealed: Head
     restore_id: str | None = None
     origin: _OriginFields | None = None
+    conflicts: Count = 0
 
 
 class _Expiry(_OfSession):
@@ -272,6 +274,7 @@ def read_session(document: Document) -> StoredSession:
         initial=_initial(document, fields),
         create_time=fields.create_time,
         origin=None if fields.origin is None else Origin(**fields.origin.model_dump()),
+        conflicts=fields.conflicts,
     )
 
 
@@ -337,6 +340,7 @@ def read_segment(document: Document, archive: bytes | None = None) -> Segment:
         window=fields.window,
         archive=ref if fields.body is None else None,
         old_archive=None if fields.body is None else ref,
+        conflicts=fields.conflicts,
     )
 
 

@@ -158,6 +158,10 @@ class Look:
         require_place(place, self.stored)
         return place
 
+    def conflicts(self, number: int) -> int:
+        """Return how many appends conflicted while the tail held the events of a segment that was read."""
+        return (self.stored if number == self.stored.sealed else self._segments[number]).conflicts
+
     def between(self, begin: EventPlace, end: EventPlace) -> int:
         """Return how many segments have the events between two places."""
         return sum(begin.segment <= number <= end.segment for number in self._numbers[:-1])

@@ -180,6 +180,8 @@ class UsageDay:
     turns: int = 0
     events: int = 0
     errors: int = 0
+    conflicts: int = 0
+    """Those of a segment count on the day of its last event."""
     tokens: TokenUsage = field(default_factory=TokenUsage)
 
     @property
@@ -199,6 +201,7 @@ async def used(look: Look) -> Used:
     """Return what a session's newest events, as many as may be read, used; the counts need append order."""
     found = Used()
     counters: defaultdict[str, UsageCounter] = defaultdict(UsageCounter)
+    last_dates: dict[int, str] = {}
     begin, _ = await look.newest()
     async for step in look.walk(begin, backward=False):
         found.looked += 1
@@ -206,6 +209,9 @@ async def used(look: Look) -> Used:
             date = moment(step.event.timestamp)[:10]
             counters[date].add(step.event)
             found.days.setdefault(date, UsageDay(date, sessions=1)).errors += failed(step.event)
+            last_dates[step.place.segment] = date
+    for number, date in last_dates.items():
+        found.days[date].conflicts += look.conflicts(number)
     for date, counter in counters.items():
         usage, day = counter.usage(), found.days[date]
         day.turns = sum(bool(turn.invocation_id) for turn in usage.turns)
@@ -223,6 +229,7 @@ def usage_days_of(sessions: Sequence[Recent[Used]]) -> list[UsageDay]:
             day.turns += one.turns
             day.events += one.events
             day.errors += one.errors
+            day.conflicts += one.conflicts
             day.tokens += one.tokens
     return sorted(days.values(), key=lambda each: each.date, reverse=True)
 

@@ -180,6 +180,8 @@ class StoredSession:
     """:func:`~gcp_adk_store.model.history.digests_of` the tail; empty in a read without it."""
     archived: Archived = field(default_factory=Archived)
     """Its oldest events, which a read of all leaves out."""
+    conflicts: int = 0
+    """Conflicts with its appends since its newest segment; 0 in a listing."""
 
     @property
     def live(self) -> Sequence[int]:
@@ -241,6 +243,8 @@ class Segment:
     """What holds the events in the bucket; ``None`` if the segment's document does."""
     old_archive: PayloadRef | None = None
     """What held them before a redaction; it has an event's content until it is removed."""
+    conflicts: int = 0
+    """Conflicts with appends while the tail held these events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -192,6 +192,7 @@ def normal(holdings: Holdings) -> dict[str, str]:
     for name, fields in holdings.items():
         meant = dict(fields)
         meant.pop("lives", None)
+        meant.pop("conflicts", None)  # a failed step may make one more, and a process may end with one
         if meant.get("metadata"):
             drawn = ("adkStoreSaveId", "adkStorePutTime")
             meant["metadata"] = {key: text for key, text in meant["metadata"].items() if key not in drawn}

@@ -1,6 +1,7 @@
 """Write through the services what the golden files hold: the same ids, times and content."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -10,7 +11,14 @@ from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 from google.genai import types
 
-from gcp_adk_store import ArtifactService, OutcomeUnknownError, Point, SessionLimits, SessionService
+from gcp_adk_store import (
+    ArtifactService,
+    OutcomeUnknownError,
+    Point,
+    SessionConflictError,
+    SessionLimits,
+    SessionService,
+)
 
 Connect = Callable[..., SessionService]
 
@@ -94,6 +102,24 @@ async def sealed_session(connect: Connect) -> None:
     for made in LONG:
         await service.append_event(held, made.model_copy(deep=True))
     await service.close()
+
+
+async def conflicted_session(connect: Connect) -> None:
+    """Make a session where another writer was first: of an append that is refused, and of two that merge."""
+    limits = SessionLimits(seal_tail_bytes=500)
+    service, merging = connect(limits=limits), connect(limits=limits, on_conflict="merge")
+    held = await service.create_session(**WHO)
+    late = held.model_copy(deep=True)
+    first, second, third, fourth, fifth = (made.model_copy(deep=True) for made in LONG[:5])
+    await service.append_event(held, first)
+    with suppress(SessionConflictError):
+        await service.append_event(late, third)
+    await service.append_event(held, second)
+    await service.append_event(held, third.model_copy(deep=True))
+    await merging.append_event(late, fourth)
+    await merging.append_event(held, fifth)
+    await service.close()
+    await merging.close()
 
 
 def turns_with_summaries() -> list[Event]:

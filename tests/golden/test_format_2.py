@@ -26,6 +26,7 @@ SCENARIOS = {
     for made in (
         scenarios.short_session,
         scenarios.sealed_session,
+        scenarios.conflicted_session,
         scenarios.expiring_session,
         scenarios.large_initial_state,
         scenarios.described_session,

@@ -9,8 +9,8 @@ from fastapi import FastAPI
 from google.adk.events import Event
 from google.genai import types
 
-from gcp_adk_store import Store
-from tests.inspector.story import Read, client_of, seen
+from gcp_adk_store import SessionConflictError, Store
+from tests.inspector.story import LIMITS, Read, client_of, seen
 from tests.support.peak_memory import Peak
 from tests.support.small_pieces import set_numbers
 from tests.support.stored import change, session_path
@@ -49,9 +49,9 @@ async def test_the_first_page_counts_what_the_newest_sessions_used(
     async with client_of(app) as client:
         last = Read((await client.get(older)).text)
 
-    second_day = "1970-01-03 2 2 6 60 in, 6 out 1 $0.000005"
+    second_day = "1970-01-03 2 2 6 60 in, 6 out 1 0 $0.000005"
     assert "Of the 3 sessions that were updated last, with the newest events of each. Day" in all_of_them.text
-    assert f"{second_day} 1970-01-02 1 1 1 10 in, 1 out 0 $0.000001" in all_of_them.text
+    assert f"{second_day} 1970-01-02 1 1 1 10 in, 1 out 0 0 $0.000001" in all_of_them.text
     assert (
         "The largest of these sessions: large , 4 events ; small , 2 events ; old , 1 event"
         in all_of_them.text
@@ -61,7 +61,7 @@ async def test_the_first_page_counts_what_the_newest_sessions_used(
     )
     assert second_day in two.text
     assert "1970-01-02" not in two.text
-    assert "1970-01-03 1 1 4 40 in, 4 out 0 $0.000004" in of_bob.text
+    assert "1970-01-03 1 1 4 40 in, 4 out 0 0 $0.000004" in of_bob.text
     assert "Of the 1 session of this page" in last.text
     assert "1970-01-02 1 1 1 10 in, 1 out" in last.text
 
@@ -80,7 +80,7 @@ async def test_events_that_are_not_counted_are_reported(
         rest = Read((await client.get(link)).text)
     counted = int(page.text.partition("older events of them")[0].split()[-1])
 
-    assert "2023-11-14 1 6 25 615 in, 120 out 1 $0.000023" in whole.text
+    assert "2023-11-14 1 6 25 615 in, 120 out 1 0 $0.000023" in whole.text
     assert "older events" not in whole.text
     assert 0 < counted < 25
     assert f"{counted} older events of these sessions were not looked at." in search.text
@@ -142,6 +142,23 @@ async def test_a_search_by_labels_alone_looks_at_no_event(
     assert [] == read
 
 
+async def test_conflicts_are_counted_by_day(store: Store, app: FastAPI) -> None:
+    """Each on the day of the next append, in events that a segment holds and in newer ones."""
+    ids: dict[str, Any] = {"app_name": "support", "user_id": "ada", "session_id": "s"}
+    session = await store.sessions.create_session(**ids)
+    large = types.Content(parts=[types.Part(text="a" * LIMITS.seal_tail_bytes)])
+    for day, content in ((1, large), (1, large), (2, None), (2, None), (2, None)):
+        late = session.model_copy(deep=True)
+        event = Event(author="agent", timestamp=day * 86_400.0, content=content)
+        await store.sessions.append_event(session, event)
+        with pytest.raises(SessionConflictError):
+            await store.sessions.append_event(late, Event(author="agent"))
+    page = await seen(app, "usage", {"app": "support"})
+
+    assert "1970-01-03 1 0 3 0 in, 0 out 0 3 $" in page.text
+    assert "1970-01-02 1 0 2 0 in, 0 out 0 1 $" in page.text
+
+
 async def test_each_event_is_counted_on_its_own_day(store: Store, app: FastAPI) -> None:
     """With its error and its tokens, also in a turn that goes on after midnight."""
     midnight = 2 * 86_400.0
@@ -154,8 +171,8 @@ async def test_each_event_is_counted_on_its_own_day(store: Store, app: FastAPI) 
         await store.sessions.append_event(session, event)
     page = await seen(app, "usage", {"app": "support"})
 
-    assert "1970-01-03 1 1 1 7 in, 3 out 1 $0.000001" in page.text
-    assert "1970-01-02 1 1 1 0 in, 0 out 0 $0.000001" in page.text
+    assert "1970-01-03 1 1 1 7 in, 3 out 1 0 $0.000001" in page.text
+    assert "1970-01-02 1 1 1 0 in, 0 out 0 0 $0.000001" in page.text
 
 
 async def test_a_page_holds_one_large_event_at_a_time(store: Store, app: FastAPI) -> None:

@@ -43,8 +43,8 @@ DEFECTS: Final = (
     Defect(
         "a seal requires nothing of the document",
         "Operation by operation", "codec/documents.py",
-        "update(path, header, must=stored.update_time, without=initial, life=stored.epoch)",
-        "update(path, header, must=None, without=initial, life=stored.epoch)",
+        "update(path, header, must=stored.update_time, without=moved, life=stored.epoch)",
+        "update(path, header, must=None, without=moved, life=stored.epoch)",
         _SESSIONS,
     ),
     Defect(

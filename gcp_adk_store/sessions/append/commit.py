@@ -4,6 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from gcp_adk_store.codec.segments import sealed_tail
 from gcp_adk_store.codec.spilling import Spilled
@@ -16,7 +17,7 @@ from gcp_adk_store.errors import (
     StoreError,
 )
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import offload
+from gcp_adk_store.kernel.concurrency import Lru, offload
 from gcp_adk_store.kernel.transact import (
     CHANGED,
     READ_AGAIN,
@@ -47,6 +48,9 @@ from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader, segment
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
+
+_MOST_REFUSED: Final = 1_000
+"""Sessions whose conflicts wait for their next append; those of the oldest are not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,8 @@ class SessionRecorder:
         self.storage = storage
         self.reader = reader
         self.lifetimes = Lifetimes(storage, reader)
+        self.refused: Lru[SessionKey, int] = Lru(_MOST_REFUSED)
+        """Conflicts of appends that were refused, which the next append of the session counts."""
 
     async def append(
         self,
@@ -146,6 +152,7 @@ class SessionRecorder:
         *,
         hold: TurnLease | None = None,
         released: Turn | None = None,
+        conflicts: int = 0,
     ) -> list[Write]:
         """Return the writes of an append, made in a thread if they are large.
 
@@ -155,11 +162,14 @@ class SessionRecorder:
         light = append.delta.is_light
         until = None if hold is None else hold.renewed(self.storage.documents.clock.now())
         inbox = None if hold is None else hold.inbox_after
-        encode = self.storage.layout.append
-        return await offload(
-            lambda: encode(key, append, base, expiry, turn_until=until, released=released, inbox=inbox),
-            light=light,
+        encode = partial(
+            self.storage.layout.append,
+            turn_until=until,
+            released=released,
+            inbox=inbox,
+            conflicts=conflicts,
         )
+        return await offload(lambda: encode(key, append, base, expiry), light=light)
 
     async def holds(self, key: SessionKey, append: Append) -> bool:
         """Return whether exactly these events are stored, since any time before."""
@@ -243,13 +253,19 @@ class _Appending:
     _released: Turn | None = None
     _expiry: Expiry | None = None
     _merged: bool = False
+    _conflicts: int = 0
 
     async def run(self) -> Appended:
         """Commit until the append is stored, or another write conflicts with it."""
         if self.hold is not None:
             self.base = self.hold.newest(self.base)
-        documents = self.recorder.storage.documents
-        return await transact(documents, self._look, self._decide, known=(None,))
+        self._conflicts = self.recorder.refused.get(self.key) or 0
+        try:
+            return await transact(self.recorder.storage.documents, self._look, self._decide, known=(None,))
+        except SessionConflictError:
+            if self._conflicts:
+                self.recorder.refused.put(self.key, self._conflicts)
+            raise
 
     async def _look(self) -> Look:
         """Read the session after a refusal, and find what became of the append."""
@@ -261,6 +277,7 @@ class _Appending:
         outcome = resolve_outcome(self.append, marker=base, stored=stored, newest=newest, turn=turn)
         if outcome is AppendOutcome.STALE:
             telemetry.count_conflict()
+            self._conflicts += 1
         return Look(stored, outcome)
 
     def _decide(self, seen: Look | None, attempts: Attempts) -> Decision[Appended]:
@@ -300,11 +317,19 @@ class _Appending:
         )
         self._released = self.hold.released if self.hold is not None and self.is_last else None
         self._sent = await self.recorder.encoded(
-            self.key, self.append, self.base, self._expiry, hold=self.hold, released=self._released
+            self.key,
+            self.append,
+            self.base,
+            self._expiry,
+            hold=self.hold,
+            released=self._released,
+            conflicts=self._conflicts,
         )
         return self._sent
 
     def _appended(self, written: Sequence[Written]) -> Appended:
+        if self._conflicts:
+            self.recorder.refused.put(self.key, 0)
         self.recorder.reader.tails.appended(self.base, self.append)
         marker = self.base.advanced(self.append, written[0].update_time, self._expiry)
         if self.hold is not None:

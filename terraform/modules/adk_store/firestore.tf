@@ -9,10 +9,11 @@ locals {
       "state", "initial", "initial_payload", "tail", "chain", "chain_sealed",
       "digests", "origin", "create_time", "sealed_max", "cut", "expire_at", "parts_expire_at", "turns",
       "last_turn", "title", "labels", "label_set", "last_text", "turn", "inbox", "archived",
+      "conflicts",
     ]
     segments = [
       "body", "initial", "initial_payload", "chain_begin", "chain_end", "digests",
-      "running_max", "window", "archive", "expire_at",
+      "running_max", "window", "archive", "conflicts", "expire_at",
     ]
     chunks   = ["body", "put_time", "expire_at"]
     memories = ["tail", "gone", "shards", "until", "embedder", "fresh", "vectors", "expire_at"]
