@@ -46,6 +46,8 @@ class Vitals:
     expires: str
     events: int
     restores: int
+    conflicts: int
+    """Of the events of the tail and the segments that were read."""
     origin: Origin | None
     """Where a fork comes from; ``None`` for any other session."""
     is_running: bool
@@ -150,7 +152,6 @@ def vitals(document: Document, stored: StoredSession, segments: Sequence[Documen
     title, labels = document.fields.get("title"), document.fields.get("labels")
     tail_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in stored.tail)
     segment_bytes = sum(_body_bytes(each) for each in segments)
-    counts = [each.fields.get("count") for each in segments]
     return Vitals(
         title=mask.over(title) if isinstance(title, str) else None,
         labels=tuple((str(name), str(value)) for name, value in sorted(labels.items()))
@@ -161,6 +162,7 @@ def vitals(document: Document, stored: StoredSession, segments: Sequence[Documen
         expires=moment(stored.expiry.at) if stored.expiry is not None else "",
         events=stored.revision,
         restores=stored.restores,
+        conflicts=stored.conflicts + _sum_of("conflicts", segments),
         origin=stored.origin,
         is_running=turn.is_held(stored.read_time),
         fence=turn.fence,
@@ -174,7 +176,7 @@ def vitals(document: Document, stored: StoredSession, segments: Sequence[Documen
         tail_bytes=tail_bytes,
         segments=len(stored.live),
         segments_read=len(segments),
-        segment_events=sum(count for count in counts if isinstance(count, int)),
+        segment_events=_sum_of("count", segments),
         segment_bytes=segment_bytes,
         payloads=len(stored.spilled),
         stored_bytes=tail_bytes
@@ -188,6 +190,11 @@ async def _segments(store: Store, path: str) -> list[Document]:
     storage = store.sessions.storage
     page = Page(field=None, descending=False, limit=SEGMENTS_LISTED, after=None)
     return await storage.documents.query(path, storage.layout.segments_collection, page=page)
+
+
+def _sum_of(name: str, segments: Sequence[Document]) -> int:
+    found = [each.fields.get(name) for each in segments]
+    return sum(number for number in found if isinstance(number, int))
 
 
 def _body_bytes(document: Document) -> int:

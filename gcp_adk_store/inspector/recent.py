@@ -1,8 +1,10 @@
 """Look through the newest events of the newest sessions of an app or a user, and count them by day."""
 
+import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any, Final, Generic, TypeVar
 
 from gcp_adk_store.codec.stored import read_session
@@ -34,8 +36,14 @@ SEGMENTS: Final = 16
 LARGEST: Final = 5
 """Sessions that a page names as the largest of those that it looked at."""
 
+SCORES: Final = 20
+"""Scores of which a page shows the mean, those of most sessions first."""
+
 HITS_OF_EACH: Final = 2
 """Events of one session on a page of a search."""
+
+_SCORE: Final = re.compile(r"score(\..*)?")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,12})?")
 
 
 @dataclass(slots=True)
@@ -232,6 +240,28 @@ def usage_days_of(sessions: Sequence[Recent[Used]]) -> list[UsageDay]:
             day.conflicts += one.conflicts
             day.tokens += one.tokens
     return sorted(days.values(), key=lambda each: each.date, reverse=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The mean of a score of some sessions."""
+
+    name: str
+    """That of the label, ``score`` or such as ``score.helpful``."""
+    mean: float
+    sessions: int
+    """How many have it."""
+
+
+def scores_of(sessions: Sequence[Recent[Any]]) -> list[Score]:
+    """Return the scores of sessions, those of most sessions first; a label that is no number is none."""
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    for session in sessions:
+        for name, value in session.info.labels.items():
+            if _SCORE.fullmatch(name) and _NUMBER.fullmatch(value):
+                values[name].append(float(value))
+    scores = [Score(name, fmean(each), len(each)) for name, each in values.items()]
+    return sorted(scores, key=lambda each: (-each.sessions, each.name))[:SCORES]
 
 
 def largest_of(sessions: Sequence[Recent[Any]]) -> list[Recent[Any]]:

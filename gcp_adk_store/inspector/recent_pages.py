@@ -17,6 +17,7 @@ from gcp_adk_store.inspector.recent import (
     largest_of,
     listed,
     recent,
+    scores_of,
     usage_days_of,
     used,
 )
@@ -74,7 +75,12 @@ async def usage(visit: Visit) -> Response:
 
 
 def _usage(page: RecentPage[Used]) -> dict[str, Any]:
-    return {"page": page, "days": usage_days_of(page.sessions), "largest": largest_of(page.sessions)}
+    return {
+        "page": page,
+        "days": usage_days_of(page.sessions),
+        "largest": largest_of(page.sessions),
+        "scores": scores_of(page.sessions),
+    }
 
 
 async def find(visit: Visit) -> Response:

@@ -28,6 +28,7 @@ from gcp_adk_store.inspector.site import RefusedRequestError, Visit, answer_byte
 from gcp_adk_store.inspector.waterfall import waterfalls
 from gcp_adk_store.kernel.concurrency import stepping
 from gcp_adk_store.model.internal_metadata import public_event
+from gcp_adk_store.sessions.describe.decide import SessionInfo
 
 NEWS_S: Final = 20.0
 """The longest wait for news in one request: proxies end requests that are silent for longer."""
@@ -143,7 +144,7 @@ async def search(visit: Visit) -> Response:
 
 
 async def compare(visit: Visit) -> Response:
-    """Show two sessions of an app side by side; 1 read of each, and 1 for each segment of 100 events."""
+    """Show two sessions of an app side by side; 2 reads of each, and 1 for each segment of 100 events."""
     other = visit.place.within(user=visit.text("other_user") or visit.place.user, session=visit.text("other"))
     await visit.site.require_authorized(visit.request, other.app, other.user)
     order: Order = "oldest" if visit.text("order") == "oldest" else "newest"
@@ -153,10 +154,14 @@ async def compare(visit: Visit) -> Response:
 
     shown: list[dict[str, Any]] = []
     following: dict[str, Any] = {}
+    infos: list[SessionInfo | None] = []
     if other.session is not None:
         left, right = [
             await visit.reader.events(place, cursor=visit.cursor(side), order=order, limit=COMPARED)
             for place, side in ((visit.place, "left"), (other, "right"))
+        ]
+        infos = [
+            await visit.site.store.sessions.get_session_info(**place.ids) for place in (visit.place, other)
         ]
         shown = [
             {"same": seen(row.same), "left": seen(row.left), "right": seen(row.right)}
@@ -165,7 +170,15 @@ async def compare(visit: Visit) -> Response:
         if left.has_more or right.has_more:
             following = {"other": other.session, "other_user": other.user, "order": order}
             following |= {"left": left.last, "right": right.last}
-    return visit.page("compare.html", other=other, order=order, rows=shown, next=following, per_side=COMPARED)
+    return visit.page(
+        "compare.html",
+        other=other,
+        order=order,
+        infos=infos,
+        rows=shown,
+        next=following,
+        per_side=COMPARED,
+    )
 
 
 async def vitals(visit: Visit) -> Response:

@@ -31,7 +31,7 @@ BUDGETS: Final[list[tuple[str, dict[str, Any], dict[str, int], dict[str, int]]]]
     ("events", CALM_PLACE, GET, {}),
     ("timeline", CALM_PLACE, {"BatchGetDocuments": 2}, {}),
     ("search", {**CALM_PLACE, "errors": 1}, GET, {}),
-    ("compare", {**CALM_PLACE, "other": "s1"}, {"BatchGetDocuments": 2}, {}),
+    ("compare", {**CALM_PLACE, "other": "s1"}, {"BatchGetDocuments": 4}, {}),
     ("matrix", CALM_PLACE, GET, {}),
     ("state", CALM_PLACE, GET, {}),
     ("state", {**CALM_PLACE, "event": 5}, GET, {}),

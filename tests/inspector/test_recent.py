@@ -142,10 +142,34 @@ async def test_a_search_by_labels_alone_looks_at_no_event(
     assert [] == read
 
 
+async def test_labels_with_a_number_are_scores(store: Store, app: FastAPI) -> None:
+    """Of each its mean and of how many sessions, beside two sessions their own; other labels are none."""
+    labels = {
+        "one": {"score": "4", "score.helpful": "0.5", "scored": "9"},
+        "two": {"score": "-1.5", "score.helpful": "none", "score.kind": "1e3"},
+        "three": {"team": "7"},
+    }
+    for name, given in labels.items():
+        await remarked(store, "ada", name, "hello")
+        ids = {"app_name": "support", "user_id": "ada", "session_id": name}
+        await store.sessions.update_session_info(**ids, labels=given)
+    usage = await seen(app, "usage", {"app": "support"})
+    first = await seen(app, "", {})
+    both = await seen(app, "compare", {"app": "support", "user": "ada", "session": "one", "other": "two"})
+
+    scores = (
+        "Mean scores of these sessions: score 1.25 of 2 sessions ; score.helpful 0.50 of 1 session Reads only"
+    )
+    assert scores in usage.text
+    assert "score 1.25 of 2 sessions" in first.text
+    assert "Labels of one : score=4 score.helpful=0.5 scored=9 Labels of two : score=-1.5" in both.text
+
+
 async def test_conflicts_are_counted_by_day(store: Store, app: FastAPI) -> None:
     """Each on the day of the next append, in events that a segment holds and in newer ones."""
     ids: dict[str, Any] = {"app_name": "support", "user_id": "ada", "session_id": "s"}
     session = await store.sessions.create_session(**ids)
+    ids_of_pages = {"app": "support", "user": "ada", "session": "s"}
     large = types.Content(parts=[types.Part(text="a" * LIMITS.seal_tail_bytes)])
     for day, content in ((1, large), (1, large), (2, None), (2, None), (2, None)):
         late = session.model_copy(deep=True)
@@ -154,7 +178,9 @@ async def test_conflicts_are_counted_by_day(store: Store, app: FastAPI) -> None:
         with pytest.raises(SessionConflictError):
             await store.sessions.append_event(late, Event(author="agent"))
     page = await seen(app, "usage", {"app": "support"})
+    vitals = await seen(app, "vitals", ids_of_pages)
 
+    assert "Conflicts 4 " in vitals.text
     assert "1970-01-03 1 0 3 0 in, 0 out 0 3 $" in page.text
     assert "1970-01-02 1 0 2 0 in, 0 out 0 1 $" in page.text
 
