@@ -185,6 +185,21 @@ def test_the_costs_of_the_services_are_what_the_command_says() -> None:
 
     assert 3 == len(rows)
     assert "\n".join(rows) in text
+    assert as_instances(text) in text
+
+
+def as_instances(text: str) -> str:
+    """Return the rows of docs/which-service.md for the prices of instances that it names."""
+    prices = re.findall(r"^\| (\d+) \| [\d,]+ \| [\d,]+ \| [\d.]+ \|$", text, re.MULTILINE)
+    of_a_turn = described("--like", "chat", "--turns-per-day", "1000000")["services"][0]["total"] / 1_000_000
+    rows = []
+    for price in prices:
+        turns = round(float(price) / of_a_turn, -3)
+        size = described("--like", "chat", "--turns-per-day", f"{turns:.0f}")["sizing"]
+        events = 30 * size["events_per_day"]
+        rows.append(f"| {price} | {turns:,.0f} | {events:,.0f} | {size['documents_gib']:.2f} |")
+    assert 3 == len(rows)
+    return "\n".join(rows)
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
