@@ -37,7 +37,7 @@ FORMS: Final = {
     ),
     "bucket": Form(
         re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]"),
-        "a bucket's name alone, without gs:// and folders: lower-case letters, digits, '-', '_' or '.'",
+        "a bucket's name, without gs:// and folders: 3 to 222 lower-case letters, digits, '-', '_' or '.'",
     ),
     "prefix": Form(
         re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}"),

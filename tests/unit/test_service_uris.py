@@ -98,7 +98,7 @@ def test_a_uri_of_artifacts_is_read(uri: str, expected: dict[str, Any]) -> None:
         ("firestore://p?=x", "the parameter '' has no name or no value"),
         ("firestore://p?prefix=a&", "the parameter '' has no name or no value"),
         ("firestore://p?prefix=7", "prefix '7' must be 1 to 32 letters"),
-        ("firestore://p?bucket=gs://b", "bucket 'gs://b' must be a bucket's name alone"),
+        ("firestore://p?bucket=gs://b", "bucket 'gs://b' must be a bucket's name, without gs://"),
         ("firestore://p?max_in_flight=1.5", "max_in_flight is '1.5', it must be a whole number"),
         ("firestore://p?max_in_flight=0", "max_in_flight is 0, it must be at least 1"),
         ("firestore://p?deadline_s=nan", "deadline_s is 'nan', it must be a number such as 30 or 0.5"),
@@ -131,7 +131,8 @@ def test_a_mistake_in_a_uri_of_sessions_is_reported(uri: str, message: str) -> N
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
-        ("gs://", "bucket '' must be a bucket's name alone"),
+        ("gs://b", "bucket 'b' must be a bucket's name, without gs:// and folders: 3 to 222"),
+        ("gs://", "bucket '' must be a bucket's name, without gs://"),
         ("gs://?project=p", "bucket '' must be"),
         ("gs://my-bucket/folder", "gs://my-bucket is a whole bucket; '/folder' cannot follow it"),
         ("gs://my-bucket?projct=p", "gs://: unknown option 'projct'; did you mean 'project'?"),
