@@ -320,7 +320,8 @@ class SessionAdministration(Closing):
             PointMissingError: the session does not have the point, or it is among the archived events.
             InvalidInputError: *before* is not a point, or the store has no bucket.
             StoredDataError: the session lacks a segment, or a whole event.
-            OutcomeUnknownError: not answered, or done in part. Call again.
+            OutcomeUnknownError: not answered, or done in part. Call again. Look at the session before, if the
+                message says that it was restored meanwhile.
         """
         require_point(before, name="before")
         key = SessionKey(app=app_name, user=user_id, session=session_id)

@@ -59,7 +59,7 @@ async def act(actor: Actor, step: int) -> None:
             if held is None:
                 held = actor.memory[session] = await read(actor.journal, actor.name, actor.store, session)
             if held is not None and await append(actor, held, name) is None and random.random() < 0.7:
-                del actor.memory[session]  # others keep a handle of what may be gone
+                actor.memory.pop(session, None)  # others keep a handle of what may be gone
 
 
 async def read(journal: Journal, who: str, store: Store, session: str) -> Session | None:

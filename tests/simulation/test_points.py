@@ -58,7 +58,7 @@ async def act(actor: Actor, step: int) -> None:
     name = f"{actor.name}-{step}"
     call = partial(actor.journal.call, actor.name)
     held: Session | None = actor.memory.get("held")
-    if held is None or random.random() < 0.3:
+    if held is None or actor.journal.is_busy or random.random() < 0.3:
         held = actor.memory["held"] = await call(
             "read",
             SOURCE,
@@ -86,7 +86,7 @@ async def act(actor: Actor, step: int) -> None:
                 seen=lambda _: seen(held),
             )  # fmt: skip
             if done is None:
-                del actor.memory["held"]
+                actor.memory.pop("held", None)
         case "look":
             await call(
                 "look", SOURCE, lambda: sessions.get_session_at(**key(SOURCE), at=at), given=given,
@@ -232,8 +232,12 @@ async def check_forks(fleet: Fleet, plain: Store) -> None:
 
 @pytest.mark.parametrize("on_conflict", ["raise", "merge"])
 def test_forks_and_restores_happen_at_one_moment_for_all_readers(on_conflict: str) -> None:
-    """One order of appends, restores, forks and reads explains all that anybody saw."""
-    simulate(workload(on_conflict=on_conflict), seeds=range(at_length(3, 10)), faults=Faults.all(0.03))
+    """One order of appends, restores, forks, archives and reads explains all that anybody saw."""
+    # Archives that were not answered were repeated after a restore, with events that came later.
+    once = {"raise": 621, "merge": 776}[on_conflict]
+    simulate(
+        workload(on_conflict=on_conflict), seeds=[*range(at_length(3, 10)), once], faults=Faults.all(0.03)
+    )
 
 
 def test_forks_and_restores_of_encrypted_sessions_happen_at_one_moment() -> None:

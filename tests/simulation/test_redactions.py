@@ -32,7 +32,7 @@ async def act(actor: Actor, step: int) -> None:
     random, sessions, journal = actor.random(step), actor.store.sessions, actor.journal
     name = f"{actor.name}-{step}"
     held: Session | None = actor.memory.get("held")
-    if held is None or random.random() < 0.3:
+    if held is None or journal.is_busy or random.random() < 0.3:
         held = actor.memory["held"] = await journal.call(
             actor.name, "read", "one", lambda: sessions.get_session(**key("one")), seen=seen
         )
@@ -47,7 +47,7 @@ async def act(actor: Actor, step: int) -> None:
             lambda: actor.store.redact_event(**key("one"), event_id=event_id, reason="asked for"),
             given=event_id,
         )  # fmt: skip
-        actor.memory.pop("held")
+        actor.memory.pop("held", None)
     elif action == "title":
         await journal.call(
             actor.name, "title", "one", lambda: sessions.update_session_info(**key("one"), title=name),
@@ -63,7 +63,7 @@ async def act(actor: Actor, step: int) -> None:
         await journal.call(
             actor.name, "again", "one", lambda: sessions.append_event(held, event), given=event.id
         )
-        actor.memory.pop("held")
+        actor.memory.pop("held", None)
     else:
         parts = [types.Part(text=f"{TEXT} {name} " + "." * random.choice([0, 900, 5_000]))]
         if random.random() < 0.5:  # equal content is one payload, whichever events refer to it
@@ -74,7 +74,7 @@ async def act(actor: Actor, step: int) -> None:
             actor.name, "append", "one", lambda: sessions.append_event(held, event), given=name
         )
         if done is None:
-            actor.memory.pop("held")
+            actor.memory.pop("held", None)
         else:
             actor.memory.setdefault("said", []).append(said)
 

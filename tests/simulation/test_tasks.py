@@ -51,7 +51,7 @@ async def act(actor: Actor, step: int) -> None:
             await journal.call(actor.name, "delete", of, lambda: tasks.delete(task_id, context))
     else:
         held: Task | None = actor.memory.get(of)
-        if held is None or action == "get" or random.random() < 0.2:
+        if held is None or journal.is_busy or action == "get" or random.random() < 0.2:
             held = await journal.call(
                 actor.name, "get", of, lambda: tasks.get(task_id, context), seen=names_in
             )

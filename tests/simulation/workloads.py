@@ -111,6 +111,7 @@ BUSY: Final = (
     "sessions", "merging", "behind", "turns", "turns-behind", "leases", "artifacts", "memories", "vectors",
     "forgetting", "encrypted", "shared-state", "redelivering", "files", "following", "collecting",
     "erasure", "repairs", "summaries", "erased-keys", "following-erased", "forgetting-redacted",
-    "memory-ends", "uploads", "push-configs",
+    "memory-ends", "uploads", "push-configs", "points", "redactions", "lifecycles",
+    "lifecycles-dense", "tasks", "importing", "moving", "runs", "renewals",
 )  # fmt: skip
 """Those that run with busy processes, too: the steps of the others build on each other."""

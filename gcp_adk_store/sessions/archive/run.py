@@ -47,6 +47,11 @@ class _Look:
     writes: Sequence[Write] = ()
     is_last: bool = True
 
+    @property
+    def life(self) -> tuple[str, int]:
+        """Epoch and restores of the session."""
+        return self.stored.epoch, self.stored.restores
+
 
 async def archive(
     storage: SessionStorage, reader: SessionReader, key: SessionKey, before: Point, *, dry_run: bool
@@ -56,11 +61,18 @@ async def archive(
         raise InvalidInputError("archived events go to a bucket; open the store with bucket=")
     run = _Run(storage, reader, key, before, dry_run)
 
-    def decide(seen: _Look, _: Attempts) -> Decision[_Look]:
+    def decide(seen: _Look, attempts: Attempts) -> Decision[_Look]:
+        if run.sent_in not in (None, seen.life) and (attempts.maybe_applied or run.has_committed):
+            # What it archived may be gone, and the point be among other events.
+            raise OutcomeUnknownError(
+                "the session was restored or made anew while its events were archived; "
+                "look at it before you call again"
+            )
         if seen.now is None:
             return READ_AGAIN
         if dry_run or seen.now == seen.stored.archived:
             return Done(seen)
+        run.sent_in = seen.life
         # A second run finds these segments archived.
         return Commit(seen.writes, lambda _: run.committed(seen))
 
@@ -96,6 +108,10 @@ class _Run:
     _dry_run: bool
     moved: dict[int, PayloadRef] = field(default_factory=dict)
     """What holds the events of segments by their numbers, also of those whose commit was not answered."""
+    sent_in: tuple[str, int] | None = None
+    """Epoch and restores of the session at the last commit."""
+    has_committed: bool = False
+    """Whether a commit was answered."""
     _life: tuple[str, int] | None = None
     """Epoch and restores of the session for which the next two are right."""
     _begins: dict[int, int] = field(default_factory=dict)
@@ -136,6 +152,7 @@ class _Run:
     def committed(self, seen: _Look) -> _Look:
         """Return *seen*, whose writes are done."""
         self._put.clear()
+        self.has_committed = True
         return seen
 
     async def _remove_overtaken(self, stored: StoredSession) -> None:
