@@ -4,8 +4,8 @@ import asyncio
 import copy
 import logging
 import weakref
-from collections import OrderedDict, deque
-from collections.abc import Callable, Coroutine
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -16,7 +16,7 @@ from gcp_adk_store.errors import OutcomeUnknownError, SessionConflictError, Stor
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Limiter, Permit
 from gcp_adk_store.kernel.operation import Operation
-from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.sessions.append.encode import EncodedAppend
 from gcp_adk_store.sessions.append.turn import TurnLease
 
@@ -25,7 +25,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MOST_LEFT: Final = 1_000
-"""Sessions with a failure that nobody has got and no handle any more; the oldest is forgotten."""
+"""Failures that nobody has got, of handles that are gone."""
+_MOST_LEFT_OF_A_SESSION: Final = 10
+"""So many of them are of one session."""
 
 MOST_PENDING: Final = 100
 """Events of one session that may be pending, with ``event_text_bytes`` together; then they wait."""
@@ -141,8 +143,7 @@ class PendingAppends:
         self._idle: dict[tuple[asyncio.AbstractEventLoop, SessionKey], asyncio.Task[None]] = {}
         self._tasks: dict[asyncio.Task[Event], Waiting] = {}
         self._failures: dict[int, _Failure] = {}
-        self._left: OrderedDict[tuple[SessionKey, TurnLease | None], _Failure] = OrderedDict()
-        """Failures that nobody has got, of handles that are gone: the first of each session and turn."""
+        self._left = _LeftFailures()
 
     def add(self, key: SessionKey, waiting: QueuedAppend, task: "asyncio.Task[Event]") -> None:
         """Remember that *task* stores *waiting*, which is in its handle."""
@@ -224,9 +225,7 @@ class PendingAppends:
         """Keep a failure of a handle that is gone, such as that of a tool, for the end of the turn."""
         failure = self._failures.pop(place, None)
         if failure is not None and not failure.is_reported:
-            self._left.setdefault(failure.of, failure)
-            if len(self._left) > _MOST_LEFT:
-                self._left.popitem(last=False)
+            self._left.add(failure)
 
     def failure(self, session: Session) -> BaseException | None:
         """Return the error of an append through the handle *session* that failed, for background work."""
@@ -252,15 +251,14 @@ class PendingAppends:
         Raises:
             StoreError: the failure.
         """
-        for failure in [*self._failures.values(), *self._left.values()]:
+        for failure in [*self._failures.values(), *self._left]:
             if failure.is_reported or key not in (None, failure.key):
                 continue
             if hold is not None and failure.hold not in (None, hold):
                 continue
             if failure.hold is hold or not failure.is_of_a_running_turn:
                 failure.is_reported = True
-                if self._left.get(failure.of) is failure:
-                    del self._left[failure.of]
+                self._left.remove(failure)
             raise failure.error()
 
     def _end(self, task: "asyncio.Task[Event]") -> None:
@@ -283,11 +281,6 @@ class _Failure:
     """Whether a caller got it."""
 
     @property
-    def of(self) -> tuple[SessionKey, TurnLease | None]:
-        """What it is a failure of."""
-        return self.key, self.hold
-
-    @property
     def is_of_a_running_turn(self) -> bool:
         """Whether the end of a turn is still to raise it."""
         return self.hold is not None and not self.hold.has_ended
@@ -303,6 +296,44 @@ class _Failure:
         made.operation = "append_event"
         made.key = f"app_name={key.app!r} user_id={key.user!r} session_id={key.session!r}"
         return made
+
+
+class _LeftFailures:
+    """Failures that nobody has got, of handles that are gone: the first of each turn of each session.
+
+    If a session has too many, its oldest is forgotten; if all together are too many, the oldest of a session
+    of the user who has most.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[SessionKey, dict[TurnLease | None, _Failure]] = {}
+        self._counts: Counter[UserKey] = Counter()
+
+    def __iter__(self) -> Iterator[_Failure]:
+        return (failure for of_session in self._of.values() for failure in of_session.values())
+
+    def add(self, failure: _Failure) -> None:
+        """Keep *failure*, unless one of its turn is kept."""
+        of_session = self._of.setdefault(failure.key, {})
+        if failure.hold in of_session:
+            return
+        of_session[failure.hold] = failure
+        self._counts[failure.key.owner] += 1
+        if len(of_session) > _MOST_LEFT_OF_A_SESSION:
+            self.remove(next(iter(of_session.values())))
+        elif self._counts.total() > _MOST_LEFT:
+            (most, _), *_ = self._counts.most_common(1)
+            self.remove(next(failure for failure in self if failure.key.owner == most))
+
+    def remove(self, failure: _Failure) -> None:
+        """Keep *failure* no longer, if it is kept."""
+        of_session = self._of.get(failure.key, {})
+        if of_session.get(failure.hold) is not failure:
+            return
+        del of_session[failure.hold]
+        self._counts -= Counter((failure.key.owner,))  # and no user who has none any more
+        if not of_session:
+            del self._of[failure.key]
 
 
 def again(failure: StoreError, before: str = "") -> StoreError:
