@@ -178,7 +178,7 @@ async def reindex(
 ) -> Result:
     """Make the vectors that memories of a user lack, and replace those of another model.
 
-    Safe while agents run; an interrupted one goes on where it ended.
+    Safe while agents run; an interrupted one goes on where it ended. Ends with 1 if the model refused texts.
     """
     # Imported here: they bring google-genai.
     from gcp_adk_store.memory.embedding import GenaiEmbedder  # noqa: PLC0415
@@ -191,14 +191,21 @@ async def reindex(
         raise CannotLookError(str(exc)) from exc
     with progress("embedding: memories") as move_to:
         done = await service.reindex_memories(**user, dry_run=dry_run, on_progress=move_to)
-    counted = {"memories": done.memories, "missing": done.missing, "embedded": done.embedded}
+    counted = {
+        "memories": done.memories,
+        "missing": done.missing,
+        "embedded": done.embedded,
+        "refused": [*done.refused],
+    }
     return Result(
         {**at.place, "embedder": chosen.name, "dimensions": chosen.dimensions, **counted},
         [
             at.where,
             f"{done.memories:,} memories, {done.missing:,} without a vector of {in_one_line(chosen.name)}",
             "run it without --dry-run to make them" if dry_run else f"{done.embedded:,} got one",
+            *(f"the embedder refused the text of {in_one_line(each)}" for each in done.refused),
         ],
+        status=1 if done.refused else 0,
     )
 
 

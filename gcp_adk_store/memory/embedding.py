@@ -99,7 +99,7 @@ class FunctionEmbedder:
 
         Args:
             function: Returns one vector for each text. A plain function runs in a thread; what it returns may
-                be awaitable.
+                be awaitable. A ``ValueError`` refuses a text of these: the others are asked for again.
             name: Names the model: after a change of it, ``gcp-adk-store memory reindex`` makes vectors anew.
             dimensions: Numbers in each vector.
         """
@@ -121,12 +121,21 @@ class FunctionEmbedder:
 
 logger = logging.getLogger(__name__)
 
+
+class _TextRefusedError(EmbedderError):
+    """The embedder does not take a text, as far as its error shows: others may be fine."""
+
+
 MAX_DIMENSIONS: Final = 4096
 MAX_NAME: Final = 200
 MAX_TEXT: Final = 8192
 """Characters of a text that an embedder gets."""
 AT_ONCE: Final = 100
 """Texts of one call of an embedder: the most that the Gemini API takes."""
+_REFUSALS: Final = (400, 413, 422)
+"""Status codes of a model that does not take a text."""
+_ALL_REFUSED: Final = 8
+"""An embedder that takes none of more texts than these does not refuse texts: it fails."""
 _PAUSE_S: Final = 30.0
 """Seconds after a failure in which additions and searches do not ask the embedder."""
 _QUERIES: Final = 256
@@ -171,6 +180,8 @@ class Embedding:
     async def stored(self, texts: Sequence[str]) -> Embedded:
         """Return the vectors of memories with these stored *texts*, without those that have no words.
 
+        A text that the embedder refuses while others are fine has none; the result names it.
+
         Raises:
             EmbedderError: the embedder failed, or its answer has another size or is not finite.
         """
@@ -179,9 +190,27 @@ class Embedding:
         vectors: dict[str, bytes] = {}
         for first in range(0, len(worded), AT_ONCE):
             some = worded[first : first + AT_ONCE]
-            made = await self._ask([said[text] for text in some], "document")
-            vectors.update(zip(some, made, strict=True))
-        return Embedded(embedder=self.name, dimensions=self.dimensions, vectors=vectors)
+            made = await self._taken([said[text] for text in some])
+            vectors.update((text, row) for text, row in zip(some, made, strict=True) if row is not None)
+        refused = [text for text in worded if text not in vectors]
+        return Embedded(embedder=self.name, dimensions=self.dimensions, vectors=vectors, refused=refused)
+
+    async def _taken(self, texts: Sequence[str]) -> list[bytes | None]:
+        """Return a vector of each of *texts*: ``None`` of one that the embedder refuses.
+
+        Raises:
+            EmbedderError: as :meth:`stored`; also if it refuses all of many.
+        """
+        try:
+            return [*await self._ask(texts, "document")]
+        except _TextRefusedError:
+            half = len(texts) // 2
+            if not half:
+                return [None]
+            made = [*await self._taken(texts[:half]), *await self._taken(texts[half:])]
+            if len(texts) > _ALL_REFUSED and not any(made):
+                raise
+            return made
 
     async def stored_if_able(self, texts: Sequence[str]) -> Embedded | None:
         """Return what :meth:`stored` does; ``None``, and a warning, if the embedder fails.
@@ -192,10 +221,17 @@ class Embedding:
         if self._is_paused:
             return None
         try:
-            return await self.stored(texts)
+            embedded = await self.stored(texts)
         except EmbedderError as exc:
             self._rest(exc, "memories are stored without vectors; `gcp-adk-store memory reindex` adds them")
-        return None
+            return None
+        if embedded.refused:
+            logger.warning(
+                "the embedder %s refused %d memories: they are stored without vectors",
+                self.name,
+                len(embedded.refused),
+            )
+        return embedded
 
     async def query(self, text: str) -> bytes | None:
         """Return the vector of a query; ``None``, and a warning, if the embedder fails.
@@ -210,6 +246,9 @@ class Embedding:
             return known
         try:
             (vector,) = await self._ask([text], "query")
+        except _TextRefusedError as exc:
+            telemetry.warn(logger, "a search goes by words alone", exc)
+            return None
         except EmbedderError as exc:
             self._rest(exc, "searches go by words alone")
             return None
@@ -261,7 +300,8 @@ class Embedding:
         except Exception as exc:
             code = getattr(exc, "code", None)  # of an answer over HTTP
             says = type(exc).__name__ + (f" {code}" if isinstance(code, int) else "")
-            raise EmbedderError(
+            is_refusal = code in _REFUSALS or (code is None and isinstance(exc, ValueError))
+            raise (_TextRefusedError if is_refusal else EmbedderError)(
                 f"the embedder {self.name} failed with {says}; call again once it works"
             ) from exc
         return await offload(

@@ -309,17 +309,16 @@ class MemoryKeeper:
         missing = partial(self._embedding.missing, snapshot)
         return snapshot, await offload(missing, light=not snapshot.head.shards)
 
-    async def embed(self, key: UserKey, texts: Sequence[str]) -> None:
+    async def embed(self, key: UserKey, texts: Sequence[str]) -> Sequence[str]:
         """Store vectors of memories with these stored *texts*, in 1 commit; those of another embedder go.
 
-        Raises:
-            EmbedderError: the embedder failed, or its answer has another size or is not finite.
+        Return the texts that the embedder refused. It raises what :meth:`Embedding.stored` does.
         """
-        if self._embedding is not None:
-            embedded = await self._embedding.stored(texts)
-            await self._change(
-                key, lambda before: None if before is None else revectored(before, embedded), embedded
-            )
+        if self._embedding is None:
+            return ()
+        made = await self._embedding.stored(texts)
+        await self._change(key, lambda before: None if before is None else revectored(before, made), made)
+        return made.refused
 
     async def _embedded(self, texts: Sequence[str]) -> Embedded | None:
         return None if self._embedding is None else await self._embedding.stored_if_able(texts)

@@ -1,6 +1,6 @@
 """Search and list the memories of a user, and index them again."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -150,7 +150,9 @@ class ReindexedMemories:
     missing: int
     """Those that had words, and no vector of the embedder."""
     embedded: int
-    """Those that got one; fewer than *missing* after a dry run."""
+    """Those that got one; fewer than *missing* after a dry run, and where the embedder refused some."""
+    refused: Sequence[str] = ()
+    """Ids of those whose text the embedder refused."""
 
 
 async def reindex(
@@ -163,10 +165,14 @@ async def reindex(
     snapshot, missing = found
     at_once = min(_AT_ONCE, keeper.rows_at_once)
     embedded = 0
+    refused: list[str] = []
     for first in range(0, 0 if dry_run else len(missing), at_once):
         some = missing[first : first + at_once]
-        await keeper.embed(key, some)
-        embedded += len(some)
+        left_out = await keeper.embed(key, some)
+        refused += [decode_memory(text).id for text in left_out]
+        embedded += len(some) - len(left_out)
         if on_progress is not None:
             on_progress(embedded, len(missing))
-    return ReindexedMemories(memories=len(snapshot.texts), missing=len(missing), embedded=embedded)
+    return ReindexedMemories(
+        memories=len(snapshot.texts), missing=len(missing), embedded=embedded, refused=tuple(refused)
+    )

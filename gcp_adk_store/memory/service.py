@@ -409,7 +409,8 @@ class MemoryService(Closing, BaseMemoryService):
         """Make the vectors that memories of a user lack, and replace those of another embedder.
 
         It is safe while agents run, and goes on where an earlier call ended. It takes 1 commit for 500
-        memories and 1 call of the embedder for 100.
+        memories and 1 call of the embedder for 100. A memory whose text the embedder refuses (status 400, 413
+        or 422, or a ``ValueError``) gets none; the result names it.
 
         Args:
             app_name: The app.

@@ -28,6 +28,8 @@ class Embedded:
     dimensions: int
     vectors: Mapping[str, bytes] = field(default_factory=dict)
     """A memory's text as it is stored -> one signed byte a dimension."""
+    refused: Sequence[str] = ()
+    """Texts that the embedder refuses."""
 
 
 def parts_to_read(before: Snapshot | None, change: Change, embedded: Embedded | None) -> list[int]:

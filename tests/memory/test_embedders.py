@@ -141,6 +141,49 @@ async def test_memories_are_found_by_vectors_of_a_model(models: str, adk_store_l
     client.close()
 
 
+def _without_long_ones(texts: Sequence[str], _kind: str) -> list[list[float]]:
+    if max(map(len, texts)) > 50:
+        raise ValueError("secret: too many tokens")
+    return [[float(len(text))] for text in texts]
+
+
+async def test_a_text_that_the_embedder_refuses_keeps_no_other_from_its_vector(
+    adk_store_local: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Reindexing names it, each time; additions and searches of others go on at once."""
+    picky = FunctionEmbedder(_without_long_ones, name="picky", dimensions=1)
+    plain = service(adk_store_local)
+    await add(plain, *(said("x" * 90 if number in {7, 11, 12} else f"{number}") for number in range(40)))
+    await add(plain, said("y" * 90))
+    memory = service(adk_store_local, picky)
+    done = await memory.reindex_memories(**USER)
+    again = await memory.reindex_memories(**USER)
+    await add(memory, said("z" * 90), said("short"))
+    await search(memory, "q" * 90)
+    last = await memory.reindex_memories(**USER)
+
+    assert (done.missing - len(done.refused), [*done.refused]) == (done.embedded, [*again.refused])
+    assert 0 == again.embedded
+    found = {each.id: said_in(each) for each in (await memory.list_memories(**USER, page_size=100)).memories}
+    assert {"x" * 90, "y" * 90} == {found[each] for each in done.refused}
+    assert (len(done.refused) + 1, 0) == (len(last.refused), last.embedded)
+    assert "refused 1 memories" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def said_in(memory: Any) -> str:
+    """Return the text of a memory."""
+    return str(memory.content.parts[0].text)
+
+
+async def test_an_embedder_that_refuses_all_of_many_texts_has_failed(adk_store_local: Store) -> None:
+    """As one with a wrong key does; the error has its status."""
+    await add(service(adk_store_local), *(said("x" * (60 + number)) for number in range(20)))
+    picky = FunctionEmbedder(_without_long_ones, name="picky", dimensions=1)
+    with pytest.raises(EmbedderError, match="picky failed with ValueError"):
+        await service(adk_store_local, picky).reindex_memories(**USER)
+
+
 async def test_any_function_embeds() -> None:
     """What returns an awaitable runs in the loop, another one in a thread."""
     threads = []
