@@ -8,6 +8,7 @@ from typing import ClassVar, Final, Literal, TypeAlias
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.settings import SessionLimits
+from gcp_adk_store.settings.names import require_number
 
 Scope = Literal["session", "user", "app"]
 
@@ -123,6 +124,8 @@ class Workload:
             kinds, kind = (int, "a whole number") if name in _WHOLE else ((int, float), "a number")
             if value is None and name == "sessions_per_day":
                 continue
+            if isinstance(value, int):
+                require_number(name, value)
             if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
                 says = f"it must be {kind} from {least:,.12g} to {most:,.12g}"
                 raise InvalidInputError(f"{name} is {value!r}, {says}")

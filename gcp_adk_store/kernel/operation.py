@@ -37,6 +37,7 @@ from opentelemetry.trace import Span
 
 from gcp_adk_store import machine
 from gcp_adk_store.errors import ForkedProcessError, InvalidInputError
+from gcp_adk_store.settings.names import require_number
 
 
 @dataclass(slots=True, eq=False)
@@ -328,6 +329,10 @@ _SAYS: Final[Mapping[type, str]] = {
 }
 
 
+_ANY_TAKES: Final = 10**300
+"""Each number below it is one that some argument may take."""
+
+
 class Kind(NamedTuple):
     """What an annotation says of a value."""
 
@@ -354,8 +359,10 @@ class Kind(NamedTuple):
         """Check *value*, and all that it holds.
 
         Raises:
-            InvalidInputError: it is of another kind; the message names it and both kinds.
+            InvalidInputError: it is of another kind, or a number that none takes; the message names it.
         """
+        if isinstance(value, int | float) and not abs(value) < _ANY_TAKES:
+            require_number(self.name, value)
         if not self.accepts(value):
             raise InvalidInputError(f"{self.name} must be {self.says}, not {type(value).__name__}")
         if self.items is not None and isinstance(value, Sequence):

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 from gcp_adk_store.errors import InvalidInputError, PointMissingError
+from gcp_adk_store.settings.names import require_number
 
 KEY: Final = "adk_store_redacted"
 """The last key of a marker's JSON, and the key of what a marker says in its event's ``custom_metadata``."""
@@ -176,6 +177,7 @@ class Point:
         Raises:
             InvalidInputError: *count* is not an integer of 0 or more.
         """
+        require_number("a position", count)
         if type(count) is not int or count < 0:
             raise InvalidInputError("a position is an integer of 0 or more, the number of events to keep")
         return cls(_position=count)

@@ -1,6 +1,5 @@
 """Hold settings and limits; the only reader of the environment."""
 
-import math
 import os
 import re
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ from urllib.parse import quote
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.settings.envelope import KmsEnvelope
-from gcp_adk_store.settings.names import fields_only, warn_of_unknown
+from gcp_adk_store.settings.names import fields_only, require_number, warn_of_unknown
 
 EMULATOR_PROJECT: Final = "demo-adk-store"
 """The project used on an emulator if the caller names no other; ``demo-`` never names a real project."""
@@ -350,10 +349,9 @@ def _require_sizes(limits: Any, *, at_least_one: tuple[str, ...], above_zero: tu
             continue
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise InvalidInputError(f"{name} must be a number, not {type(value).__name__}")
+        require_number(name, value)
         if setting.type is int and not isinstance(value, int):
             raise InvalidInputError(f"{name} is {value}, it must be a whole number")
-        if math.isnan(value):
-            raise InvalidInputError(f"{name} is {value}, it must be a number")
         if name in at_least_one and value < 1:
             raise InvalidInputError(f"{name} is {value}, it must be at least 1")
         if name in above_zero and value <= 0:
@@ -368,5 +366,6 @@ def _require_deadlines(deadlines: Any) -> None:
             f"deadlines_s must map names of methods to seconds, not be of {type(deadlines).__name__}"
         )
     for name, seconds in deadlines.items():
-        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not seconds > 0:
+        require_number(f"deadlines_s[{name!r}]", seconds)
+        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or seconds <= 0:
             raise InvalidInputError(f"deadlines_s[{name!r}] must be a number of seconds above 0")
