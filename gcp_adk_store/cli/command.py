@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import gcp_adk_store
-from gcp_adk_store.cli.screen import in_one_line
+from gcp_adk_store.model.keys import in_one_line
 
 _PARTS: Final = {
     "adk": ("servers", "adk", "Run ADK's command with this store's URIs."),

@@ -13,11 +13,12 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from gcp_adk_store.cli.place import json_option
-from gcp_adk_store.cli.screen import CannotLookError, Result, bar, cell, finish, in_one_line
+from gcp_adk_store.cli.screen import CannotLookError, Result, bar, cell, finish
 from gcp_adk_store.costs.counts import BOUNDS, BuiltinServices, Scope, Services, StoreServices, Workload
 from gcp_adk_store.costs.month import DAYS, LIKE, Bill, Curve, Saving, Sizing, bill_of_a_month, curve, svg
 from gcp_adk_store.costs.prices import FREE_QUOTA, NOTHING_FREE, US_CENTRAL1, Prices
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.model.keys import in_one_line
 
 _SERVICES: Final[Sequence[Services]] = (StoreServices(), BuiltinServices())
 _MAX_RATE: Final = 1_000_000

@@ -21,8 +21,9 @@ from gcp_adk_store.cli.place import (
     json_option,
     session_options,
 )
-from gcp_adk_store.cli.screen import Result, cell, in_one_line, progress, visible
+from gcp_adk_store.cli.screen import Result, cell, progress, visible
 from gcp_adk_store.errors import StoreError
+from gcp_adk_store.model.keys import in_one_line
 from gcp_adk_store.model.payloads import Garbage, GarbageKind
 from gcp_adk_store.sessions.fsck.faults import CODES, Fault, Help
 from gcp_adk_store.sessions.fsck.run import Checked

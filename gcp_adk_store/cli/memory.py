@@ -19,16 +19,8 @@ from gcp_adk_store.cli.place import (
     json_option,
     user_options,
 )
-from gcp_adk_store.cli.screen import (
-    CannotLookError,
-    NotThereError,
-    Result,
-    cell,
-    in_one_line,
-    moment,
-    progress,
-    waiting,
-)
+from gcp_adk_store.cli.screen import CannotLookError, NotThereError, Result, cell, moment, progress, waiting
+from gcp_adk_store.model.keys import in_one_line
 
 if TYPE_CHECKING:
     from google.adk.memory.memory_entry import MemoryEntry

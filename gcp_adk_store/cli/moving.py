@@ -23,8 +23,9 @@ from gcp_adk_store.cli.place import (
     opened_file,
     with_remedy,
 )
-from gcp_adk_store.cli.screen import CannotLookError, Result, finish, in_one_line, progress
+from gcp_adk_store.cli.screen import CannotLookError, Result, finish, progress
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.model.keys import in_one_line
 
 if TYPE_CHECKING:
     from gcp_adk_store.moving import Report

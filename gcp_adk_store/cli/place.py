@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from gcp_adk_store import settings as environment
-from gcp_adk_store.cli.screen import CannotLookError, NotThereError, Result, finish, in_one_line, quoted
+from gcp_adk_store.cli.screen import CannotLookError, NotThereError, Result, finish
 from gcp_adk_store.errors import (
     AccessDeniedError,
     InvalidInputError,
@@ -27,6 +27,7 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
+from gcp_adk_store.model.keys import in_one_line, quoted
 from gcp_adk_store.settings import SessionLimits, StoreSettings
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ import errno
 import io
 import json
 import os
-import shlex
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from rich.status import Status
 from rich.text import Text
 
 from gcp_adk_store.imports import how_to_install
+from gcp_adk_store.model.keys import escaped, in_one_line
 
 _KEPT: Final = "\n\t"
 _STEERING: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -33,29 +33,7 @@ def visible(text: str) -> str:
     Line ends and tabs stay; characters that a terminal cannot encode are escaped too.
     """
     text = text.replace("\r\n", "\n")
-    return "".join(each if each in _KEPT or not _steers(each) else _escaped(each) for each in text)
-
-
-def in_one_line(text: str) -> str:
-    """Return a name in one line, with each invisible character escaped as in Python.
-
-    These include line ends, tabs and characters without width, so that a name cannot look like another one
-    or like the next row of a table.
-    """
-    return "".join(each if each.isprintable() else _escaped(each) for each in text)
-
-
-def quoted(word: str) -> str:
-    """Return *word* quoted for bash and zsh, with each invisible character escaped."""
-    if word.isprintable():
-        return shlex.quote(word)
-    inner = ""
-    for each in word:
-        if each.isprintable():
-            inner += f"\\{each}" if each in "\\'" else each
-        else:  # \x names a byte there, so characters beyond ASCII take \U
-            inner += f"\\x{ord(each):02x}" if each.isascii() else f"\\U{ord(each):08x}"
-    return f"$'{inner}'"
+    return "".join(each if each in _KEPT or not _steers(each) else escaped(each) for each in text)
 
 
 def moment(timestamp: float) -> str:
@@ -71,10 +49,6 @@ def _steers(character: str) -> bool:
         return False
     category = unicodedata.category(character)
     return category in _STEERING or unicodedata.bidirectional(character) in _TURNING
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 class CannotLookError(click.ClickException):

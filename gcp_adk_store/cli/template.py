@@ -22,8 +22,9 @@ from gcp_adk_store.cli.place import (
     place_options,
     with_remedy,
 )
-from gcp_adk_store.cli.screen import CannotLookError, Result, cell, finish, quoted
+from gcp_adk_store.cli.screen import CannotLookError, Result, cell, finish
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.model.keys import quoted
 from gcp_adk_store.templates.lint import lint_template
 from gcp_adk_store.templates.state import TemplateSettings
 

@@ -14,6 +14,7 @@ from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.doctor.findings import Answer, Facts, Finding, MemoryCounts, Probe, fail, ok, skipped, warn
 from gcp_adk_store.errors import StoredDataError, StoreError
 from gcp_adk_store.kernel.ports import Reads
+from gcp_adk_store.model.keys import quoted
 
 _SLOW_MS: Final = 100.0
 _OFF_S: Final = 2.0
@@ -135,7 +136,7 @@ def vectors(counts: MemoryCounts, at: str) -> Finding:
     return warn(
         f"{counts.without:,} of {looked_at} have no vector, so words alone rank them, if they have any",
         *(
-            f"gcp-adk-store memory reindex {at} --app={shlex.quote(app)} --user={shlex.quote(user)}"
+            f"gcp-adk-store memory reindex {at} --app={quoted(app)} --user={quoted(user)}"
             for app, user in counts.lacking
         ),
     )

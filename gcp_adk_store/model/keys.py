@@ -1,6 +1,7 @@
-"""Keys of sessions, users and artifacts; a key that exists is valid."""
+"""Keys of sessions, users and artifacts; a key that exists is valid. How logs and commands show ids."""
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -161,3 +162,30 @@ def require_text_keys(metadata: Mapping[Any, object]) -> None:
     for key in metadata:
         if not isinstance(key, str):
             raise InvalidInputError(f"a key of the metadata must be a string, not {type(key).__name__}")
+
+
+def in_one_line(text: str) -> str:
+    """Return a name in one line, with each invisible character escaped as in Python.
+
+    These include line ends, tabs and characters without width, so that a name cannot look like another one
+    or like the next row of a table.
+    """
+    return "".join(each if each.isprintable() else escaped(each) for each in text)
+
+
+def quoted(word: str) -> str:
+    """Return *word* quoted for bash and zsh, with each invisible character escaped."""
+    if word.isprintable():
+        return shlex.quote(word)
+    inner = ""
+    for each in word:
+        if each.isprintable():
+            inner += f"\\{each}" if each in "\\'" else each
+        else:  # \x names a byte there, so characters beyond ASCII take \U
+            inner += f"\\x{ord(each):02x}" if each.isascii() else f"\\U{ord(each):08x}"
+    return f"$'{inner}'"
+
+
+def escaped(character: str) -> str:
+    """Return *character* as Python escapes it."""
+    return character.encode("unicode_escape").decode("ascii")

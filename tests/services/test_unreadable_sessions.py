@@ -2,6 +2,7 @@
 
 import logging
 import math
+import subprocess
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -115,6 +116,27 @@ async def require_pages(store: Store, user: str | None, order: str, damaged: dic
             "gcp-adk-store fsck --app app --user ada --session s1",
             "gcp-adk-store fsck --app app --user ada --session s2",
         } == {each.command for each in unreadable}
+
+
+async def test_ids_of_a_damaged_session_steer_no_terminal_and_no_shell(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A user may have chosen them: the log is one line, and its command has the ids as bash reads them."""
+    hostile = "a'; touch x\u2028\x9b2J\n$(y)\u202e"
+    who: dict[str, Any] = {"app_name": APP, "user_id": hostile, "session_id": hostile}
+    await store.sessions.create_session(**who)
+    await store.sessions.create_session(**{**who, "session_id": "fine"})
+    key = SessionKey(app=APP, user=hostile, session=hostile)
+    await change(store, store.sessions.storage.layout.session(key), {"create_time": "yesterday"})
+    await store.sessions.list_sessions(app_name=APP, user_id=hostile)
+    (command,) = [each.command for each in (await pages_of(store, 5, user_id=hostile))[0].unreadable]
+    (said,) = [each for each in caplog.messages if "cannot be read" in each]
+
+    assert command in said
+    assert (command + said).isprintable()
+    script = command.replace("gcp-adk-store fsck", "printf '%s\\0'")
+    run = subprocess.run(["bash", "-c", script], capture_output=True, check=True, env={"LC_ALL": "C.UTF-8"})  # noqa: S607, ASYNC221
+    assert ["--app", APP, "--user", hostile, "--session", hostile, ""] == run.stdout.decode().split("\0")
 
 
 async def test_adks_list_leaves_a_damaged_session_out_and_the_log_names_it(

@@ -1,13 +1,13 @@
 """Describe sessions by titles and labels, and check what a caller calls them."""
 
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import EllipsisType
 from typing import Any, Final
 
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.model.keys import quoted
 
 MAX_TITLE: Final = 256
 """The most characters of a title."""
@@ -79,7 +79,7 @@ class UnreadableSession:
     def command(self) -> str:
         """The command that looks at it, without the place of the store."""
         ids = {"app": self.app_name, "user": self.user_id, "session": self.session_id}
-        options = (f"--{name} {shlex.quote(id_)}" for name, id_ in ids.items() if id_ is not None)
+        options = (f"--{name} {quoted(id_)}" for name, id_ in ids.items() if id_ is not None)
         return " ".join(["gcp-adk-store fsck", *options])
 
 

@@ -30,7 +30,7 @@ from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Pauses, both, gather, offload, yielding
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.json_values import is_light
-from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.keys import SessionKey, UserKey, in_one_line
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.sessions.describe.decide import SessionInfo, UnreadableSession, require_labels
@@ -80,7 +80,7 @@ def warn_of(left_out: Sequence[UnreadableSession]) -> None:
     """Log sessions that a caller does not get, because its answer has no place for them."""
     if not left_out:
         return
-    named = "; ".join(f"{one.reason} (look at it: {one.command})" for one in left_out[:_NAMED])
+    named = "; ".join(f"{in_one_line(one.reason)} (look at it: {one.command})" for one in left_out[:_NAMED])
     more = f"; and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
     logger.warning(
         "%d sessions cannot be read, and are left out: %s%s",
