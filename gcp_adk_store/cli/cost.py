@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from gcp_adk_store.cli.place import json_option
-from gcp_adk_store.cli.screen import CannotLookError, Result, bar, cell, finish
+from gcp_adk_store.cli.screen import CannotLookError, Number, Result, bar, cell, finish
 from gcp_adk_store.costs.counts import BOUNDS, BuiltinServices, Scope, Services, StoreServices, Workload
 from gcp_adk_store.costs.month import DAYS, LIKE, Bill, Curve, Saving, Sizing, bill_of_a_month, curve, svg
 from gcp_adk_store.costs.prices import FREE_QUOTA, NOTHING_FREE, US_CENTRAL1, Prices
@@ -31,7 +31,7 @@ def _number(option: str, **attributes: Any) -> Callable[[Command], Command]:
     """Return an option for a number within the bounds of the workload's field of that name."""
     least, most = BOUNDS[option.strip("-").replace("-", "_")]
     whole = attributes.pop("whole", False)
-    kind = click.IntRange(int(least), int(most)) if whole else click.FloatRange(least, most)
+    kind = click.IntRange(int(least), int(most)) if whole else Number(least, most)
     shown = attributes.get("default") is not None
     return click.option(option, type=kind, metavar="N", show_default=shown, **attributes)
 

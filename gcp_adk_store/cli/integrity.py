@@ -21,7 +21,7 @@ from gcp_adk_store.cli.place import (
     json_option,
     session_options,
 )
-from gcp_adk_store.cli.screen import Result, cell, progress, visible
+from gcp_adk_store.cli.screen import Number, Result, cell, progress, visible
 from gcp_adk_store.errors import StoreError
 from gcp_adk_store.model.keys import in_one_line
 from gcp_adk_store.model.payloads import Garbage, GarbageKind
@@ -145,7 +145,7 @@ _Found = tuple[Garbage, str]
 @click.option(
     "--older-than",
     metavar="HOURS",
-    type=click.FloatRange(min=1),
+    type=Number(min=1),
     default=24.0,
     show_default=True,
     help="Keep content that was written later.",
@@ -298,8 +298,8 @@ def _known_of(redacted: RedactedEvent) -> str:
 async def anchor(at: OpenStore, /, *, anchors: str, **scope: Any) -> Result:
     """Keep the heads of sessions in another bucket, for verify --anchors; run it on a schedule.
 
-    Each head that is not there yet takes one object, which names nobody. Ends with 1 if the session does not
-    exist, with 2 if it cannot look or write.
+    Each head that is not there yet takes one object, which names nobody. Ends with 1 if a session does not
+    exist or cannot be read, with 2 if it cannot look or write.
     """
     with progress("anchoring: sessions") as move_to:
         report = await at.store.anchor(
@@ -308,4 +308,5 @@ async def anchor(at: OpenStore, /, *, anchors: str, **scope: Any) -> Result:
     lines = [at.where, f"sessions: {report.sessions:,}, new anchors: {report.written:,}"]
     if report.unreadable:
         lines.append(f"cannot be read, see fsck: {report.unreadable:,}")
-    return Result({**at.place, "anchors": anchors, **asdict(report)}, lines)
+    described = {**at.place, "anchors": anchors, **asdict(report)}
+    return Result(described, lines, status=int(report.unreadable > 0))

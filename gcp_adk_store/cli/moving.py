@@ -23,7 +23,7 @@ from gcp_adk_store.cli.place import (
     opened_file,
     with_remedy,
 )
-from gcp_adk_store.cli.screen import CannotLookError, Result, finish, progress
+from gcp_adk_store.cli.screen import CannotLookError, Number, Result, finish, progress
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.keys import in_one_line
 
@@ -62,7 +62,7 @@ _TIME: Final = click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:
     "--interval",
     "interval_s",
     metavar="SECONDS",
-    type=click.FloatRange(min=0.1),
+    type=Number(min=0.1),
     default=5.0,
     show_default=True,
     help="Between two passes of --follow.",

@@ -18,7 +18,7 @@ from gcp_adk_store.cli.place import (
     json_option,
     user_options,
 )
-from gcp_adk_store.cli.screen import Result, moment, progress
+from gcp_adk_store.cli.screen import Number, Result, moment, progress
 from gcp_adk_store.cli.sessions import label_of
 from gcp_adk_store.model.erasures import MAX_QUIET_S, ErasureReceipt
 from gcp_adk_store.model.keys import in_one_line
@@ -27,7 +27,7 @@ quiet_option = click.option(
     "--quiet",
     "quiet_s",
     metavar="SECONDS",
-    type=click.FloatRange(0, MAX_QUIET_S),
+    type=Number(0, MAX_QUIET_S),
     default=0.0,
     show_default=True,
     help="Wait so long after each pass, for writers that are under way.",
@@ -88,7 +88,7 @@ def _lines(receipt: ErasureReceipt) -> list[RenderableType]:
     ]
 
 
-_DAYS = click.FloatRange(min=0, min_open=True)
+_DAYS = Number(min=0, min_open=True)
 
 
 _CONDITIONS = (

@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import math
 import os
 import sys
 import unicodedata
@@ -59,6 +60,17 @@ class CannotLookError(click.ClickException):
     def format_message(self) -> str:
         """Return the message, made safe for a terminal: it may contain other people's names."""
         return visible(self.message)
+
+
+class Number(click.FloatRange):
+    """The kind of an option that takes a number of a range: neither infinity nor NaN."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number, or end with an error of usage."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 class NotThereError(CannotLookError):

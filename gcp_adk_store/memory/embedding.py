@@ -19,6 +19,7 @@ from gcp_adk_store.memory.contents import Snapshot, quantized, require_numpy
 from gcp_adk_store.memory.vectors import PART_BYTES, Embedded, missing
 from gcp_adk_store.model.json_values import whole_text
 from gcp_adk_store.model.memories import DIGEST_BYTES, Vectors
+from gcp_adk_store.settings.names import require_number
 
 _Vectors: TypeAlias = Sequence[Sequence[float]]
 
@@ -157,6 +158,7 @@ class Embedding:
         if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME:
             raise InvalidInputError(f"the embedder's name must be a text of 1 to {MAX_NAME} characters")
         dimensions: Any = getattr(embedder, "dimensions", None)
+        require_number("the number of dimensions", dimensions)
         is_number = isinstance(dimensions, int) and not isinstance(dimensions, bool)
         if not is_number or not 1 <= dimensions <= MAX_DIMENSIONS:
             raise InvalidInputError(

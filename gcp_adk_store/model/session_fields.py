@@ -10,6 +10,7 @@ from google.adk.events import Event
 
 from gcp_adk_store.errors import InvalidInputError, SessionInboxFullError
 from gcp_adk_store.model.json_values import whole_text
+from gcp_adk_store.settings.names import require_number
 
 PARTS_GRACE_S: Final = 60 * 60
 """Seconds that parts stay beyond their computed expiry: for slow uploads, wrong clocks, paused processes."""
@@ -184,6 +185,8 @@ def require_times(*, wait_s: float, lease_s: float) -> None:
     Raises:
         InvalidInputError: one is not a number of its range.
     """
+    require_number("wait_s", wait_s)
+    require_number("lease_s", lease_s)
     if not 0 <= wait_s < float("inf"):
         raise InvalidInputError(f"wait_s is {wait_s}; it must be 0 or more seconds")
     if not 0 < lease_s <= MAX_LEASE_S:

@@ -181,7 +181,7 @@ async def copy(
         memories: Services, or their URIs, to copy memories, too.
         follow: Go on copying what changes until this is set, and then once more. Sessions that the source
             deletes meanwhile are deleted in the target, if nobody else wrote to them.
-        interval_s: Seconds between two passes.
+        interval_s: Seconds between two passes, above 0.
         on_progress: Called with the report so far after each group of sessions.
 
     Returns:
@@ -196,6 +196,8 @@ async def copy(
     for name, pair in (("artifacts", artifacts), ("memories", memories)):
         if pair is not None and len(pair) != _TWO:
             raise InvalidInputError(f"{name} has {len(pair)} places, it must have two: source and target")
+    if not 0 < interval_s < float("inf"):
+        raise InvalidInputError(f"interval_s is {interval_s}, it must be a number of seconds above 0")
     if source is target or (isinstance(source, str) and source_name(source) == source_name(target)):
         raise InvalidInputError("source and target are the same; name another target")
     what = f"{source_name(source)} -> {source_name(target)}, app {app_name!r}, user {user_id!r}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.settings.names import fields_only
+from gcp_adk_store.settings.names import fields_only, require_number
 
 MAX_CACHE_S: Final = 3600.0
 """The longest time for which a process may keep data keys: so long a destroyed key can still be in use."""
@@ -107,6 +107,7 @@ class KmsEnvelope:
                 f"keys_database {str(self.keys_database)[:80]!r} must be the id of a database other than "
                 "the default: 4 to 63 lower-case letters, digits or '-'"
             )
+        require_number("cache_s", cache_s)
         if not isinstance(cache_s, int | float) or not 0 <= self.cache_s <= MAX_CACHE_S:
             raise InvalidInputError(f"cache_s is {self.cache_s}, it must be from 0 to {MAX_CACHE_S:.0f}")
 

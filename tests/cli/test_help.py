@@ -4,8 +4,11 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -46,6 +49,28 @@ def test_a_name_of_commands_alone_lists_them(names: list[str]) -> None:
     alone, helped = (CliRunner().invoke(command, [*names, *option]).output for option in ([], ["--help"]))
 
     assert alone == helped
+
+
+def options_with_numbers() -> Iterator[Any]:
+    """Yield each option of a command that takes a number with a fraction."""
+    left: list[tuple[str, click.Command]] = [("", command)]
+    while left:
+        name, each = left.pop()
+        if isinstance(each, click.Group):
+            context = click.Context(each)
+            found = ((name_, each.get_command(context, name_)) for name_ in each.list_commands(context))
+            left += [(f"{name} {name_}", one) for name_, one in found if one is not None]
+        for option in each.params:
+            if isinstance(option.type, click.types.FloatParamType):
+                yield pytest.param(option, id=f"{name.strip()} {option.opts[0]}")
+
+
+@pytest.mark.parametrize("option", [*options_with_numbers()])
+@pytest.mark.parametrize("value", ["nan", "-nan", "inf", "-inf", "1e999"])
+def test_an_option_takes_no_number_that_is_none(option: click.Parameter, value: str) -> None:
+    """An interval of nan seconds would be none at all."""
+    with pytest.raises(click.BadParameter):
+        option.type.convert(value, option, None)
 
 
 COMPLETE = """

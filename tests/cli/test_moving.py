@@ -288,3 +288,30 @@ def test_an_import_from_closed_standard_input_ends_with_one_message(folder: Path
 
     assert (2, True) == (ended.returncode, "standard input is closed; name a file" in ended.stderr)
     assert "Traceback" not in ended.stderr
+
+
+def test_anchoring_ends_with_1_if_a_session_cannot_be_read(folder: Path, tmp_path: Path) -> None:
+    """A schedule notices by the status; the heads of all others are kept."""
+    anchor = (
+        "anchor",
+        "--local",
+        str(folder),
+        "--app",
+        APP,
+        "--anchors",
+        str(tmp_path / "anchors"),
+        "--json",
+    )
+    sound = run(*anchor)
+
+    async def damage() -> None:
+        async with Store.local(folder) as store:
+            (one, *_) = (await store.sessions.list_sessions(app_name=APP)).sessions
+            who = {"app_name": APP, "user_id": one.user_id, "session_id": one.id}
+            await change(store, session_path(who), {"rev": "1"})
+
+    asyncio.run(damage())
+    damaged = run(*anchor)
+
+    assert (0, 1) == (sound.exit_code, damaged.exit_code)
+    assert 1 == json.loads(damaged.stdout)["unreadable"]

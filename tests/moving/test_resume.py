@@ -1,6 +1,7 @@
 """A copy that is killed at any step goes on when it is called again: nothing twice, nothing missed."""
 
 import asyncio
+import math
 import sqlite3
 from base64 import b64encode
 from contextlib import closing
@@ -372,3 +373,11 @@ async def test_what_changes_is_followed_until_the_end() -> None:
         assert (3, 3, True) == (final.unchanged, final.verified, final.is_complete)
         assert await texts_of(other.sessions, "u", "goes") == []
         assert (1, "Ada") == (user["new"], user["name"])
+
+
+@pytest.mark.parametrize("interval_s", [0, -1, math.inf, math.nan])
+async def test_an_interval_that_is_no_time_is_refused(interval_s: float) -> None:
+    """Without a pause, passes would follow each other at once; without an end, there would be one."""
+    async with Store.local(":memory:") as one, Store.local(":memory:") as other:
+        with pytest.raises(InvalidInputError, match="interval_s is"):
+            await copy(one.sessions, other.sessions, app_name=APP, interval_s=interval_s)

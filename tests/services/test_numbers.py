@@ -13,13 +13,17 @@ from google.genai import types
 
 from gcp_adk_store import (
     ArtifactLimits,
+    FunctionEmbedder,
     InvalidInputError,
+    KmsEnvelope,
     MemoryLimits,
+    MemoryService,
     Point,
     SessionLimits,
     Store,
 )
 from gcp_adk_store.costs.counts import Workload
+from gcp_adk_store.turns import TurnPlugin
 
 HUGE = 10**5_000
 """Python refuses to print it."""
@@ -74,3 +78,12 @@ def test_a_limit_that_cannot_be_is_refused_by_name(limits: Any) -> None:
         SessionLimits(deadlines_s={"get_session": HUGE})
     with pytest.raises(InvalidInputError, match="a position is a whole number of 16,610 bits"):
         Point.position(HUGE)
+    turns = Store.local(":memory:").turns
+    for given in ({"wait_s": HUGE}, {"lease_s": HUGE}):
+        with pytest.raises(InvalidInputError, match="_s is a whole number of 16,610 bits"):
+            TurnPlugin(turns, **given)  # type: ignore[arg-type]  # of any option
+    with pytest.raises(InvalidInputError, match="cache_s is a whole number of 16,610 bits"):
+        KmsEnvelope(key="projects/p/locations/l/keyRings/r/cryptoKeys/k", cache_s=HUGE)
+    embedder = FunctionEmbedder(lambda *_: [], name="x", dimensions=HUGE)
+    with pytest.raises(InvalidInputError, match="the number of dimensions is a whole number of 16,610 bits"):
+        MemoryService(Store.local(":memory:").sessions.storage, embedder=embedder)

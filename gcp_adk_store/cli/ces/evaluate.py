@@ -9,7 +9,7 @@ import click
 from gcp_adk_store.cli.ces import options
 from gcp_adk_store.cli.ces.chat import chosen_model, model_options
 from gcp_adk_store.cli.ces.check import report
-from gcp_adk_store.cli.screen import CannotLookError
+from gcp_adk_store.cli.screen import CannotLookError, Number
 
 if TYPE_CHECKING:
     from google.adk.models.base_llm import BaseLlm
@@ -39,7 +39,7 @@ _MODELS: Final = ("model", "script")
 @click.option(
     "--similar",
     metavar="SCORE",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     help="Similarity of words from which a text is the expected one; by default 0.8.",
 )
 @options.defaults_option

@@ -17,7 +17,7 @@ import click
 
 from gcp_adk_store.ces.sandbox.interface import SandboxError
 from gcp_adk_store.cli.place import with_remedy
-from gcp_adk_store.cli.screen import CannotLookError, needs_ces, visible
+from gcp_adk_store.cli.screen import CannotLookError, Number, needs_ces, visible
 from gcp_adk_store.errors import InvalidInputError, StoreError
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ _OF_EVERY_RUN: Final = (
     click.option(
         "--timeout",
         metavar="SECONDS",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Number(min=0, min_open=True),
         help="Of each run; by default the sandbox's 30.",
     ),
     click.option(
