@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Body, Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi.encoders import jsonable_encoder
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field, WrapSerializer, model_validator
@@ -167,7 +169,7 @@ _SENDABLE: Final = WrapSerializer(lambda value, as_json: sendable(as_json(value)
 
 
 class _StoreRoute(APIRoute):
-    """Answers errors of the store as ``answer_errors`` does."""
+    """Answers errors of the store as ``answer_errors`` does, and names what a body has that JSON lacks."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -177,6 +179,9 @@ class _StoreRoute(APIRoute):
                 return await handle(request)
             except StoreError as exc:
                 return await answer(request, exc)
+            except RequestValidationError as exc:
+                # FastAPI answers with what it got, which may be NaN or half of an emoji.
+                raise RequestValidationError(sendable(jsonable_encoder(exc.errors()))) from exc
 
         return answered
 

@@ -71,6 +71,17 @@ def texts(events: list[dict[str, Any]]) -> list[str]:
     return [each["event"]["content"]["parts"][0]["text"] for each in events]
 
 
+@pytest.mark.parametrize(
+    "body", ['{"title": NaN}', '{"labels": {"a": -Infinity}}', '{"\\ud800": ["\\udfff"]}', "NaN"]
+)
+async def test_a_body_that_is_no_json_is_refused_with_a_message(client: httpx.AsyncClient, body: str) -> None:
+    """Also one that Python reads, and cannot send back."""
+    answer = await client.patch(SESSION, content=body, headers={"content-type": "application/json"})
+
+    assert 422 == answer.status_code
+    assert "body" in answer.json()["detail"][0]["loc"]
+
+
 async def test_sessions_are_listed_by_pages(client: httpx.AsyncClient, store: Store) -> None:
     """With titles, labels and the last message; filtered by labels and time."""
     other = await store.sessions.create_session(app_name=APP, user_id="ada", session_id="s2")
