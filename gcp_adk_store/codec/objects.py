@@ -334,7 +334,7 @@ def _encode_custom(custom: Mapping[str, Any]) -> dict[str, str]:
     if typed:
         weigh(typed, bounds=_BOUNDS, what="custom_metadata")
         try:
-            data, is_text = to_json_bytes(typed, light=True)
+            data, is_text = to_json_bytes(typed, light=True, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as exc:
             raise not_json(typed, what="custom_metadata") from exc
         if not is_text:

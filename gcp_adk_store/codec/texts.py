@@ -42,13 +42,18 @@ def to_json(value: Any, *, ascii_only: bool = False) -> str:
     return text.getvalue()
 
 
-def to_json_bytes(value: Any, *, light: bool) -> tuple[bytes, bool]:
+def to_json_bytes(value: Any, *, light: bool, allow_nan: bool = True) -> tuple[bytes, bool]:
     """Return *value* as compact JSON in bytes, and whether a text can hold the same JSON.
 
     A text cannot hold two adjacent lone surrogates: a parser joins their escapes to the pair. The
-    bytes hold them unescaped, as Python's own parser accepts them. One call encodes a *light* value.
+    bytes hold them unescaped, as Python's own parser accepts them. One call encodes a *light* value, which
+    may do without NaN and infinite numbers.
     """
-    text = json.dumps(value, separators=_COMPACT) if light else to_json(value, ascii_only=True)
+    text = (
+        json.dumps(value, separators=_COMPACT, allow_nan=allow_nan)
+        if light
+        else to_json(value, ascii_only=True)
+    )
     if "\\ud" in text and joins(raw := to_json(value, ascii_only=False)):
         return raw.encode("utf-8", "surrogatepass"), False
     return text.encode(), True

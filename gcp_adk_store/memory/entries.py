@@ -22,6 +22,7 @@ from gcp_adk_store.memory.keeper import MemoryKeeper
 from gcp_adk_store.model.keys import UserKey, require_text, require_text_keys
 from gcp_adk_store.model.memories import Memory
 from gcp_adk_store.model.session_fields import MAX_TTL_S
+from gcp_adk_store.settings.names import require_number
 
 SCORE: Final = "adk_store_score"
 """Key of a result's metadata: its score."""
@@ -115,6 +116,7 @@ def until_of(time: float, ttl_seconds: float | None) -> float | None:
     if ttl_seconds is None:
         return None
     given: object = ttl_seconds
+    require_number("ttl_seconds", given)
     if not isinstance(given, (int, float)) or isinstance(given, bool) or not 0 < ttl_seconds <= MAX_TTL_S:
         raise InvalidInputError(
             f"ttl_seconds is {str(given)[:40]}, it must be a number above 0 and at most {MAX_TTL_S}"

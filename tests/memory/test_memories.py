@@ -283,6 +283,11 @@ async def test_a_search_is_filtered(memory: MemoryService) -> None:
         ),
         (
             "add_events_to_memory",
+            {"events": [said("x")], "custom_metadata": {"ttl_seconds": 10**5_000}},
+            "ttl_seconds is a whole number of 16,610 bits",
+        ),
+        (
+            "add_events_to_memory",
             {"events": [said("x")], "custom_metadata": {"a": object()}},
             "a object, which JSON",
         ),

@@ -1,6 +1,7 @@
 """Show that artifacts are laid out as ADK lays them out, and come back as they were."""
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -270,6 +271,16 @@ def test_damaged_metadata_is_reported(text: str) -> None:
         _ = stored({"adkStoreJson": text}).custom_metadata
 
     assert "the metadata adkStoreJson of object 'shop/u/s/f/0' is not a JSON object" == str(caught.value)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_metadata_without_a_finite_number_is_refused(number: float) -> None:
+    """ADK's server could not send it; what is stored so is still read."""
+    for custom in ({"k": number}, {"k": [{"deep": number}]}):
+        with pytest.raises(InvalidInputError, match="custom_metadata holds an infinite number, or NaN"):
+            encode_artifact(TEXT, custom_metadata=custom, save_id="id1")
+
+    assert {"k": math.inf} == stored({"adkStoreJson": '{"k":Infinity}'}).custom_metadata
 
 
 @pytest.mark.parametrize("value", [{1}, b"secret", [object()]])
