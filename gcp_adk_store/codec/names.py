@@ -115,10 +115,6 @@ def object_name(key: ArtifactKey, version: int) -> str:
     Raises:
         InvalidInputError: the name exceeds 1,024 bytes.
     """
-    if version.bit_length() > 8 * MAX_OBJECT_NAME_BYTES:  # Python writes no number of over 4,300 digits
-        raise InvalidInputError(
-            f"version is a number of {version.bit_length()} bits, no object's name has room for it"
-        )
     name = f"{version_prefix(key)}{version}"
     size = len(name.encode())
     if size > MAX_OBJECT_NAME_BYTES:

@@ -15,6 +15,7 @@ from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.kernel.transact import CHANGED, Changed, Writes, commit_once, read_whole
+from gcp_adk_store.model.keys import in_one_line
 from gcp_adk_store.model.session_fields import Expiry
 from gcp_adk_store.settings import SessionLimits
 from gcp_adk_store.settings.options import require_options
@@ -77,7 +78,7 @@ class LeftOut:
             return
         if not self._any_read:
             raise self._first[0]
-        named = "; ".join(map(str, self._first))
+        named = "; ".join(in_one_line(str(each)) for each in self._first)
         more = f"; and {self._count - _NAMED} more" if self._count > _NAMED else ""
         message = "%d documents cannot be read, and are left out: %s%s"
         logger.warning(message, self._count, named, more, extra=telemetry.log_fields())

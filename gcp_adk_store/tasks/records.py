@@ -97,7 +97,7 @@ class Listed(NamedTuple):
     last: TaskHeader | None
     """The last task of the page if there are more."""
     total: int
-    """Tasks that were chosen, on all pages."""
+    """Tasks that were chosen, on all pages, without those of this page that cannot be read."""
 
 
 @checks_kinds
@@ -253,6 +253,7 @@ class TaskRecords(OwnedStore):
                 if body is not None:
                     bodies.append(body)
         left_out.report()
+        total -= len(shown) - len(bodies)
         return Listed(bodies, shown[-1].header if len(best) > limit else None, total)
 
     @operation

@@ -102,7 +102,8 @@ class TaskStore(TaskRecords, A2aTaskStore):
         ``total_size`` counts all chosen tasks, so each call reads the headers of all tasks of the owner.
 
         A task that cannot be read is left out, because the answer has no place for it, and a warning in the
-        log names it; :meth:`get` of it raises.
+        log names it; :meth:`get` of it raises. ``total_size`` has one whose content is damaged, except on its
+        own page: others do not read it.
 
         Raises:
             StoredDataError: none of the owner's tasks can be read.

@@ -278,7 +278,7 @@ async def test_the_last_version_that_a_name_has_room_for_is_loaded(artifacts: Gc
     assert 9 == found.version
     with pytest.raises(InvalidInputError, match="1025 bytes, the limit is 1024; use a shorter filename"):
         await artifacts.save_artifact(**full, artifact=text("10"))
-    with pytest.raises(InvalidInputError, match="version=<int>: version is a number of 16610 bits"):
+    with pytest.raises(InvalidInputError, match="version=<int>: version is a whole number of 16,610 bits"):
         await artifacts.load_artifact(**full, version=10**5000)
 
 

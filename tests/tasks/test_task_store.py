@@ -272,6 +272,7 @@ async def test_a_damaged_task_takes_no_listing_with_it(
     listed = await store.tasks.list(ListTasksRequest(), ANN)
 
     assert ["t2", "t0"] == [each.id for each in listed.tasks]
+    assert 2 == listed.total_size
     assert "1 documents cannot be read, and are left out: adk_owners/ann/adk_tasks/t1" in caplog.text
     with pytest.raises(StoredDataError):
         await store.tasks.get("t1", ANN)
