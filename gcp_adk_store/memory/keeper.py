@@ -12,7 +12,7 @@ from google.genai import types
 from gcp_adk_store.codec.memories import EncodedMemory, decode_memory, encode_memory, has_id
 from gcp_adk_store.codec.memory_documents import MemoryLayout
 from gcp_adk_store.codec.writes import Delete, Write, Written
-from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
+from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoredDataError, StoreError
 from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.transact import (
     CHANGED,
@@ -29,7 +29,7 @@ from gcp_adk_store.kernel.transact import (
 from gcp_adk_store.memory.changes import Change, MemoriesChanged, Rewrite, rewriting, taking_in
 from gcp_adk_store.memory.contents import Contents, Hit, Snapshot
 from gcp_adk_store.memory.embedding import Embedding, lack
-from gcp_adk_store.memory.reader import MemoryPayloads, MemoryReader
+from gcp_adk_store.memory.reader import MemoryPayloads, MemoryReader, remove_unread
 from gcp_adk_store.memory.vectors import Embedded, following, parts_to_read, revectored
 from gcp_adk_store.model.json_values import is_light
 from gcp_adk_store.model.keys import UserKey
@@ -278,14 +278,14 @@ class MemoryKeeper:
         begun: list[str] = []
 
         async def look() -> Snapshot | Changed | None:
-            snapshot = await self.reader.read(key)
-            if snapshot is None or not (snapshot.head.is_ending or snapshot.head.spilled):
-                return snapshot
-            begun.append(snapshot.head.update_time)
-            if snapshot.head.is_ending:
-                await self._remove(key, snapshot)
-            else:
-                await self._change(key, end)
+            try:
+                snapshot = await self.reader.read(key)
+                if snapshot is None or not (snapshot.head.is_ending or snapshot.head.spilled):
+                    return snapshot
+                begun.append(snapshot.head.update_time)
+                await (self._remove(key, snapshot) if snapshot.head.is_ending else self._change(key, end))
+            except StoredDataError:
+                await remove_unread(self._documents, self._layout.head(key))
             return CHANGED
 
         def decide(found: Snapshot | Changed | None, _: Attempts) -> Decision[None]:

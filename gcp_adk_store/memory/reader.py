@@ -1,4 +1,4 @@
-"""Read the documents of a user's memories, and the large contents that they refer to."""
+"""Read the documents of a user's memories, and their large contents; remove what cannot be read."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,16 +11,17 @@ from google.genai import types
 from gcp_adk_store.codec.events import complete_event
 from gcp_adk_store.codec.memories import EncodedMemory, decode_content, decode_memory
 from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head, read_shard, read_vectors
-from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.codec.writes import Delete, Document
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Lru, gather, offload
-from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.ports import Documents
+from gcp_adk_store.kernel.transact import CHANGED, Changed, commit_all, commit_once, read_whole
 from gcp_adk_store.memory.contents import Contents, Snapshot
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import MemoryHead, Part
 from gcp_adk_store.model.payloads import PayloadPlace
-from gcp_adk_store.sessions.read.payloads import Payloads
+from gcp_adk_store.sessions.read.payloads import Payloads, pages
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 
@@ -81,6 +82,9 @@ class MemoryPayloads:
 
 
 logger = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 500
+"""Documents of one page of a removal."""
 
 T = TypeVar("T")
 
@@ -244,6 +248,15 @@ class MemoryReader:
 
     def _of_part(self, path: str, head: MemoryHead, part: Part) -> str:
         return self._layout.vectors(path, head.epoch, part.number)
+
+
+async def remove_unread(documents: Documents, head: str) -> None:
+    """Remove all documents below *head*, whatever they hold, then itself unless a writer changed it."""
+    (found,) = await documents.get([head], fields=("format",))
+    async for below, _ in pages(documents, "", parent=head, fields=("format",), limit=_AT_ONCE):
+        await commit_all(documents, [Delete(path=each.path) for each in below])
+    if found is not None:
+        await commit_once(documents, [Delete(path=head, must=found.update_time)])
 
 
 def _sealed(head: MemoryHead, *, vectors: bool) -> int:

@@ -352,7 +352,8 @@ class MemoryService(Closing, BaseMemoryService):
     async def delete_user_memory(self, *, app_name: str, user_id: str) -> None:
         """Remove all memories of a user for good; after the first commit, no search finds them.
 
-        Nothing stays, so adding a session later starts anew.
+        Nothing stays, so adding a session later starts anew. Damaged memories go, too: what only they could
+        name in a bucket is garbage then, which ``gcp-adk-store gc`` removes.
 
         Raises:
             OutcomeUnknownError: not answered, or large content may be left; calling again is safe.

@@ -551,18 +551,18 @@ async def test_users_beyond_the_cache_are_searched_all_the_same(adk_store_local:
     assert ["tea"] == await search(memory, "tea")
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("format", 2),
-        ("tail", ["damaged"]),
-        ("tail", [json.dumps({"id": "x"}) + "\n{}"]),
-        ("gone", b"123"),
-        ("shards", [{"n": 7, "count": 1, "bytes": 1, "packed": 1}]),
-        ("user", "another"),
-        ("epoch", "a/b"),
-    ],
-)
+DAMAGES = [
+    ("format", 2),
+    ("tail", ["damaged"]),
+    ("tail", [json.dumps({"id": "x"}) + "\n{}"]),
+    ("gone", b"123"),
+    ("shards", [{"n": 7, "count": 1, "bytes": 1, "packed": 1}]),
+    ("user", "another"),
+    ("epoch", "a/b"),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), DAMAGES)
 async def test_damaged_memories_are_an_error(adk_store_local: Store, field: str, value: Any) -> None:
     """It names the document; nothing is overwritten."""
     memory = adk_store_local.memory
@@ -574,6 +574,28 @@ async def test_damaged_memories_are_an_error(adk_store_local: Store, field: str,
         await other.search_memories(query="tea", **USER)
     with pytest.raises(StoredDataError):
         await other.add_events_to_memory(events=[said("x")], **USER)
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["small", "with payloads"])
+@pytest.mark.parametrize(("field", "value"), DAMAGES)
+async def test_damaged_memories_can_be_deleted(
+    adk_store_local: Store, field: str, value: Any, *, large: bool
+) -> None:
+    """All documents of the user's memories go, and the next addition begins anew; others keep theirs."""
+    memory = adk_store_local.memory
+    ann: dict[str, Any] = {"app_name": "app", "user_id": "ann"}
+    await memory.add_events_to_memory(events=[said("tea", id="kept")], **ann)
+    texts = [f"note {number} {'x ' * 1500}" for number in range(30)] + ["x " * 40_000] * large
+    await memory.add_events_to_memory(events=[said(text) for text in texts], **USER)
+    await change(adk_store_local, HEAD, {field: value})
+    await another(adk_store_local).delete_user_memory(**USER)
+    documents = adk_store_local.sessions.storage.documents
+
+    assert [None] == await documents.get([HEAD])
+    assert [] == await documents.query(HEAD, "", all_descendants=True)
+    await another(adk_store_local).add_events_to_memory(events=[said("coffee")], **USER)
+    assert ["coffee"] == await listed(memory)
+    assert 1 == len((await memory.list_memories(**ann)).memories)
 
 
 @BOTH
