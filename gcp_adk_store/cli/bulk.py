@@ -124,7 +124,7 @@ async def erase(
         ids = pipeline | "read users" >> beam.io.ReadFromText(users)
         done = (
             ids
-            | "without a mark" >> beam.Map(_without_mark)
+            | "without a mark" >> beam.Map(_without_mark, _marked(users))
             | "given" >> beam.Filter(bool)
             | "once" >> beam.Distinct()
             | EraseUsers(store, app_name=job["app_name"], dry_run=dry_run, quiet_s=quiet_s)
@@ -201,9 +201,25 @@ async def verify(at: OpenStore, /, *, broken: str, **job: Any) -> Result:
     return await _run(at, job, build, bad=("broken", "unreadable"))
 
 
-def _without_mark(line: str) -> str:
-    """Return a line of a text without the mark of its encoding, with which files of Windows begin."""
-    return line.removeprefix("\ufeff")
+_MARK: Final = "\ufeff"
+"""Of the encoding: files of Windows begin with it. Elsewhere in a file it is a character of an id."""
+
+
+def _marked(files: str) -> frozenset[str]:
+    """Return the first lines of *files*, as Beam finds and reads them, that begin with the mark."""
+    from apache_beam.io.filesystems import FileSystems  # noqa: PLC0415  # of an extra
+
+    firsts = []
+    for found in FileSystems.match([files]):
+        for each in found.metadata_list:
+            with FileSystems.open(each.path) as file:
+                firsts.append(file.readline().decode().rstrip("\r\n"))
+    return frozenset(first for first in firsts if first.startswith(_MARK))
+
+
+def _without_mark(line: str, marked: frozenset[str]) -> str:
+    """Return a line without the mark, if it is one of *marked*."""
+    return line.removeprefix(_MARK) if line in marked else line
 
 
 def _write(beam: Any, found: Any, out: str) -> None:

@@ -100,6 +100,19 @@ def test_an_erasure_needs_a_yes(folder: Path, tmp_path: Path) -> None:
     assert 2 == len(lines(tmp_path, "receipts"))
 
 
+def test_a_mark_of_an_encoding_goes_only_where_a_file_begins(folder: Path, tmp_path: Path) -> None:
+    """An id may begin with the same character: another user must not be erased in its place."""
+    (tmp_path / "users-1").write_bytes("\ufeffu01\n\ufeffu02\n".encode())
+    (tmp_path / "users-2").write_bytes("u03\n\ufeffu04\n".encode())
+    erased = ran(folder, "erase", "--yes", "--json", str(tmp_path / "users-*"), str(tmp_path / "receipts"))
+    read = ran(folder, "read", str(tmp_path / "sessions"))
+    left = {json.loads(each)["user_id"] for each in lines(tmp_path, "sessions-")}
+
+    assert (0, 0) == (erased.exit_code, read.exit_code), erased.output + read.output
+    assert 4 == json.loads(erased.stdout)["counts"]["users"]
+    assert ({"u02", "u04"}, set()) == ({"u02", "u04"} & left, {"u01", "u03"} & left)
+
+
 def test_a_session_that_cannot_be_read_ends_with_1(folder: Path, tmp_path: Path) -> None:
     """And the others are exported."""
 
