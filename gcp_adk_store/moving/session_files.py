@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Final, Literal, get_args
 
@@ -10,7 +11,7 @@ from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.codec.events import decode_event
-from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
+from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError, StoreError
 from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.model.json_values import finite
 from gcp_adk_store.model.keys import SessionKey
@@ -19,7 +20,7 @@ from gcp_adk_store.moving.canonical import Digest, canonical_event, kept_state, 
 from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.places import open_target
 from gcp_adk_store.moving.records import OwnStore, Record, SessionExports, Target, elsewhere
-from gcp_adk_store.moving.report import Report
+from gcp_adk_store.moving.report import Report, failure_of_one
 from gcp_adk_store.sessions.describe.decide import UnreadableSession
 from gcp_adk_store.sessions.service import SessionService
 
@@ -155,6 +156,7 @@ async def import_jsonl(
     Raises:
         InvalidInputError: a line is not one of an export, or longer than 1 GiB, or its session cannot be
             stored; the error of a line has its number.
+        UnavailableError: a service does not answer; import the file again.
     """
     if on_conflict not in get_args(OnConflict):
         allowed = ", ".join(get_args(OnConflict))
@@ -175,7 +177,9 @@ async def import_jsonl(
                 made = record
                 if last is None and isinstance(into, OwnStore):  # others make a session event by event
                     made, early = replace(record, events=_then_shared(record, into)), record.shared
-                if await _put(made, into, on_conflict, report):
+                with lines.of_a_session():
+                    is_made = await _put(made, into, on_conflict, report)
+                if is_made:
                     last = record
                 else:
                     await _drain(record.events)
@@ -325,8 +329,11 @@ class _Lines:
                 return
 
     def _next(self) -> tuple[str, Mapping[str, Any]] | None:
-        text = self._file.readline(MAX_LINE_BYTES + 1)
         self._number += 1
+        try:
+            text = self._file.readline(MAX_LINE_BYTES + 1)
+        except OSError as exc:
+            raise self.wrong(f"cannot be read: {exc.strerror}", way_out="") from exc
         if not text:
             return None
         if len(text) > MAX_LINE_BYTES:
@@ -340,6 +347,22 @@ class _Lines:
         if kind not in ("session", "event", "end") or not isinstance(content, dict):
             raise self.wrong("is not a line of an export")
         return kind, content
+
+    @contextmanager
+    def of_a_session(self) -> Iterator[None]:
+        """Name the line that was read last where a service of ADK refuses a session, by any error.
+
+        Raises:
+            InvalidInputError: the service cannot hold the session.
+            UnavailableError: it does not answer.
+        """
+        try:
+            yield
+        except StoreError:
+            raise
+        except Exception as exc:
+            says = f"is of a session that the target cannot hold: {failure_of_one(exc)}; see the cause"
+            raise self.wrong(says, way_out="") from exc
 
     def wrong(self, says: str, *, way_out: str = "; export the sessions again") -> InvalidInputError:
         """Return the error for the line that was read last."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.adk.sessions import BaseSessionService, InMemorySessionService
+from google.adk.sessions import BaseSessionService, DatabaseSessionService, InMemorySessionService
 from google.genai import types
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -84,6 +84,24 @@ async def refusal_of(data: bytes, service: BaseSessionService, **given: Any) -> 
     with pytest.raises(InvalidInputError) as caught:
         await import_jsonl(io.BytesIO(data), service, **given)
     return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("header", "times", "line"),
+    [(HEADER, [1.0, 1.0], 3), (HEADER, [1e300], 2), ({**HEADER, "state": {"\ud800": 1}}, [1.0], 1)],
+    ids=["an id twice", "a time beyond all", "half of an emoji"],
+)
+async def test_what_a_database_of_adk_cannot_hold_is_refused_by_its_line(
+    tmp_path: Path, header: dict[str, Any], times: list[float], line: int
+) -> None:
+    """Whatever its driver raises; nothing of the session stays."""
+    events = [{"id": "e", "author": "user", "invocationId": "i", "timestamp": time} for time in times]
+    async with DatabaseSessionService(f"sqlite+aiosqlite:///{tmp_path}/sessions.db") as service:
+        found = await refusal_of(lines_of(header, *events), service)
+        listed = await service.list_sessions(app_name=APP)
+
+    assert found.startswith(f"line {line} is of a session that the target cannot hold: a ")
+    assert [] == listed.sessions
 
 
 @pytest.mark.sample(12)

@@ -159,7 +159,7 @@ async def test_a_service_of_adk_that_cannot_hold_the_new_session_has_the_old_one
     await fill(service, [("ada", "s1", old)])
     await fill(service, [("ada", "s2", [event("c", delta={"user:name": "Ada"})])])
     before = await service.get_session(**WHO)
-    with pytest.raises(OverflowError):
+    with pytest.raises(InvalidInputError, match="target cannot hold: a OverflowError of the service"):
         await import_jsonl(io.BytesIO(b"".join(lines)), service, on_conflict="overwrite")
     after = await service.get_session(**WHO)
 
