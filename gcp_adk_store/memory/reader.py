@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from google.genai import types
 
-from gcp_adk_store.codec.events import complete_event
+from gcp_adk_store.codec.events import WHOLE, complete_event
 from gcp_adk_store.codec.memories import EncodedMemory, decode_content, decode_memory
 from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head, read_shard, read_vectors
 from gcp_adk_store.codec.writes import Delete, Document
@@ -63,7 +63,8 @@ class MemoryPayloads:
             owner = self._layout.payloads(path, life or "")
             refs = sorted(set(stored.missing.values()), key=lambda ref: ref.sha256)
             data = await gather(self._payloads.get(owner, ref) for ref in refs)
-            stored = complete_event(stored, dict(zip(refs, data, strict=True)))
+            complete = partial(complete_event, stored, dict(zip(refs, data, strict=True)))
+            stored = await offload(complete, light=WHOLE not in stored.missing)
         return stored.event.content or types.Content()
 
     async def remove(self, key: UserKey, texts: Sequence[str]) -> None:

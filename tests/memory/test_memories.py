@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import random
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +16,8 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import GarbageKind, InvalidInputError, MemoryLimits, MemoryService, Store, StoredDataError
+from gcp_adk_store.codec.events import StoredEvent, complete_event
+from gcp_adk_store.memory import reader as memory_reader
 from gcp_adk_store.model.payloads import Payload, PayloadOwner
 from tests.memory.conftest import USER, content, said
 from tests.support.clock import in_days
@@ -438,6 +441,26 @@ async def test_large_content_is_encoded_beside_the_event_loop(memory: MemoryServ
 
     assert work.characters < 100_000
     assert work.apart_characters >= 500_000
+
+
+async def test_large_content_is_decoded_beside_the_event_loop(
+    memory: MemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In each call that returns it."""
+    threads = []
+
+    def watched(*given: Any) -> StoredEvent:
+        threads.append(threading.current_thread())
+        return complete_event(*given)
+
+    monkeypatch.setattr(memory_reader, "complete_event", watched)
+    large = Event(id="a", author="user", content=content("word " * 100_000))
+    await memory.add_events_to_memory(events=[large], **USER)
+
+    assert [500_000] == [len(text or "") for text in await search(memory, "word")]
+    assert [500_000] == [len(text or "") for text in await listed(memory)]
+    assert 2 == len(threads)
+    assert threading.current_thread() not in threads
 
 
 @pytest.mark.parametrize("begin", ["", "x" * 3000])
