@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
@@ -76,49 +76,93 @@ class _OneTurn:
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
-        ids: dict[str, Any] | None = None
         if scope["type"] == "http" and scope["method"] == "POST" and path in _OF_MESSAGES:
             body, receive = await _read(receive)
-            ids = _ids_of(body)
+            ids, serve = _ids_of(body), self._answer
         elif scope["type"] == "websocket" and path == _LIVE:
             query = scope.get("query_string", b"").decode("latin-1")  # as the app reads it
             given = dict(parse_qsl(query, keep_blank_values=True))
-            ids = _chosen({name: given.get(name) for name in _IDS})
-            connect = await receive()
-            receive = _again([connect], receive)
+            ids, serve = _chosen({name: given.get(name) for name in _IDS}), self._converse
+        else:
+            ids, serve = None, self._answer
         if ids is None:
             await self._app(scope, receive, send)  # ADK says what is missing
-            return
+        else:
+            await serve(ids, scope, receive, send)
+
+    async def _answer(self, ids: dict[str, Any], scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """Serve a request, whose body was read before."""
         seen: list[Message] = []
         again = _again(seen, receive)
         try:
-            self._turns = self._turns or Turns(only_session_service())
-            taking = asyncio.create_task(self._turns.take(**ids, **self._options))
-            try:
-                await _unless_gone(taking, receive, seen)
-            except asyncio.CancelledError:
-                with suppress(asyncio.CancelledError, StoreError):
-                    async with self._turns.kept(await taking):
-                        pass  # it was taken as this request was cancelled: release it
-                raise
-            hold = taking.result()
+            hold = await self._taken(ids, receive, seen)
         except _GoneError:
             return  # nobody is there to answer
         except SessionMissingError:
             await self._app(scope, again, send)
             return
         except StoreError as exc:
-            if scope["type"] == "websocket":
-                reason = type(exc).__name__
-                await send({"type": "websocket.accept"})  # else its client gets status 403, without a code
-                await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER, "reason": reason})
-            else:
-                await (await answer(Request(scope, receive), exc))(scope, receive, send)
+            await (await answer(Request(scope, receive), exc))(scope, receive, send)
             return
+        async with self._part_of(hold):
+            await self._app(scope, _until_abort(hold, again, {"type": "http.disconnect"}), send)
+
+    async def _converse(self, ids: dict[str, Any], scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """Serve a live connection, which takes its turn once ADK accepts it: not from another origin."""
+        hears = receive
+
+        async def received() -> "Message":
+            return await hears()
+
+        async with AsyncExitStack() as ends:
+
+            async def sent(message: "Message") -> None:
+                nonlocal hears
+                if message["type"] == "websocket.accept":
+                    seen: list[Message] = []
+                    hears = _again(seen, receive)
+                    try:
+                        hold = await self._taken(ids, receive, seen)
+                    except SessionMissingError:
+                        pass
+                    except StoreError as exc:
+                        await send(message)  # else its client gets status 403, without a code
+                        reason = type(exc).__name__
+                        await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER, "reason": reason})
+                        raise _GoneError from exc
+                    else:
+                        await ends.enter_async_context(self._part_of(hold))
+                        hears = _until_abort(hold, hears, {"type": "websocket.disconnect", "code": _RESTARTS})
+                await send(message)
+
+            with suppress(_GoneError):
+                await self._app(scope, received, sent)
+
+    async def _taken(self, ids: dict[str, Any], receive: "Receive", seen: "list[Message]") -> TurnLease:
+        """Take the turn of a session; add to *seen* what the client sends meanwhile.
+
+        Raises:
+            _GoneError: the client has gone before; the turn is free.
+        """
+        self._turns = self._turns or Turns(only_session_service())
+        taking = asyncio.create_task(self._turns.take(**ids, **self._options))
+        try:
+            await _unless_gone(taking, receive, seen)
+        except asyncio.CancelledError:
+            with suppress(asyncio.CancelledError, StoreError):
+                async with self._turns.kept(await taking):
+                    pass  # it was taken as this request was cancelled: release it
+            raise
+        return taking.result()
+
+    @asynccontextmanager
+    async def _part_of(self, hold: TurnLease) -> AsyncIterator[None]:
+        """Keep the turn *hold* while the block runs, as a part of it."""
+        self._turns = self._turns or Turns(only_session_service())
         async with self._turns.kept(hold):
             enter(hold)
             try:
-                await self._app(scope, _until_abort(hold, again, scope["type"]), send)
+                yield
             finally:
                 leave(hold)
 
@@ -147,7 +191,7 @@ def _again(messages: Iterable["Message"], receive: "Receive") -> "Receive":
 
 
 class _GoneError(Exception):
-    """The client has gone."""
+    """The client has gone, or was sent away."""
 
 
 async def _unless_gone(taking: asyncio.Task[TurnLease], receive: "Receive", seen: "list[Message]") -> None:
@@ -187,12 +231,8 @@ def _chosen(fields: dict[str, Any]) -> dict[str, Any] | None:
     return found if all(isinstance(id_, str) for id_ in found.values()) else None
 
 
-def _until_abort(hold: TurnLease, receive: "Receive", kind: str) -> Callable[[], Any]:
-    """Return *receive*, which reports a disconnect when the turn is lost or asked to stop."""
-    gone = (
-        {"type": "http.disconnect"} if kind == "http" else {"type": "websocket.disconnect", "code": _RESTARTS}
-    )
-
+def _until_abort(hold: TurnLease, receive: "Receive", gone: "Message") -> "Receive":
+    """Return *receive*, which reports that the client has *gone* when the turn is lost or asked to stop."""
     left: list[Message] = []
 
     async def received() -> "Message":

@@ -374,8 +374,30 @@ async def test_a_live_connection_during_another_turn_is_closed(serve: Serve, els
         heard = [await client.hear(), await client.hear()]
         await client.ended()
     closed = {"type": "websocket.close", "code": 1013, "reason": "SessionBusyError"}
-    assert [{"type": "websocket.accept"}, closed] == heard
+    assert ("websocket.accept", closed) == (heard[0]["type"], heard[1])
     assert client.sent.empty()
+
+
+@pytest.mark.parametrize("on_busy", ["reject", "interrupt"])
+async def test_a_page_of_another_origin_takes_no_live_turn(
+    serve: Serve, elsewhere: Store, on_busy: str
+) -> None:
+    """Nor asks one to stop: a browser sends such a page's connections to servers of its machine, too."""
+    scope = live(WHO)
+    scope["headers"] = [*scope["headers"], (b"origin", b"https://elsewhere.example")]
+    app = serve(on_busy=on_busy)
+    async with elsewhere.turns.hold(**WHO) as turn:
+        client = Client(app, scope, {"type": "websocket.connect"})
+        refused = await client.hear()
+        await client.ended()
+        status = await elsewhere.turns.status(**WHO)
+        assert (1, False, False) == (status.fence, status.abort, turn.abort_signal.is_set())
+    client = Client(app, scope, {"type": "websocket.connect"})
+    await client.hear()
+    await client.ended()
+
+    assert ("websocket.close", 1008) == (refused["type"], refused["code"])
+    assert 1 == (await elsewhere.turns.status(**WHO)).fence
 
 
 async def test_a_live_connection_whose_query_is_no_text_is_answered(serve: Serve, elsewhere: Store) -> None:
