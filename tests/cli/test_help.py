@@ -51,6 +51,32 @@ def test_a_name_of_commands_alone_lists_them(names: list[str]) -> None:
     assert alone == helped
 
 
+INTERRUPT = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "MODULE":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+from gcp_adk_store.cli import main
+main()
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("module", ["command", "screen", "emulators"])
+def test_ctrl_c_during_an_import_ends_without_a_traceback(module: str) -> None:
+    """As later on, with status 1: of what all commands need, and of what one does."""
+    code = INTERRUPT.replace("MODULE", f"gcp_adk_store.cli.{module}")
+    run = subprocess.run(
+        [sys.executable, "-c", code, "emulators", "-h"], check=False, capture_output=True, text=True
+    )
+
+    assert (1, "Aborted!") == (run.returncode, run.stderr.strip())
+
+
 def options_with_numbers() -> Iterator[Any]:
     """Yield each option of a command that takes a number with a fraction."""
     left: list[tuple[str, click.Command]] = [("", command)]
