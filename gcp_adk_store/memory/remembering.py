@@ -29,10 +29,10 @@ _Events: TypeAlias = dict[asyncio.AbstractEventLoop, dict[UserKey, dict[SessionK
 _FOLLOWED: Final = 8192
 """Sessions that this process knows to be remembered up to their last append."""
 _WAITING: Final = 10_000
-"""Events that may wait for their commit; beyond that, sessions catch up with their next append.
+"""Events that may wait for their commit; beyond that, the session with most catches up with its next append.
 
-As many may wait for the end of their turn; beyond that, a turn counts as ended: that of an agent that failed
-never ends."""
+As many may wait for the end of their turn; beyond that, the longest counts as ended: that of an agent that
+failed never ends. Of all users, the one who has most comes first, so that nobody pushes out another's."""
 
 
 class Remembering:
@@ -60,14 +60,15 @@ class Remembering:
         loop = asyncio.get_running_loop()
         self._let_go()
         key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
-        if _count(self._waiting.get(loop, {})) >= _WAITING:
-            self._followed.forget(lambda known: known == key)
-            logger.warning("%s waits for its next append to be remembered: too many wait already", key)
-            return
+        if _count(waiting := self._waiting.get(loop, {})) >= _WAITING:
+            dropped = _largest(waiting)
+            _pop(waiting, dropped)
+            self._followed.forget(lambda known: known == dropped)
+            logger.warning("%s waits for its next append to be remembered: too many events wait", dropped)
         if _count(running := self._running.get(loop, {})) >= _WAITING:
-            oldest = next(iter(next(iter(running.values()))))
-            self._end_turn(loop, oldest)
-            self._start(loop, oldest.owner)
+            ended = _largest(running)
+            self._end_turn(loop, ended)
+            self._start(loop, ended.owner)
         sessions = self._running.setdefault(loop, {}).setdefault(key.owner, {})
         if self._followed.get(key):
             sessions.setdefault(key, []).append(event)
@@ -83,10 +84,7 @@ class Remembering:
 
     def _end_turn(self, loop: asyncio.AbstractEventLoop, key: SessionKey) -> None:
         """Let what was appended to a session wait for its commit."""
-        users = self._running.get(loop, {})
-        events = users.get(key.owner, {}).pop(key, [])  # none, if another thread let the user be forgotten
-        if not users.get(key.owner):
-            users.pop(key.owner, None)
+        events = _pop(self._running.get(loop, {}), key)  # none, if another thread let the user be forgotten
         self._waiting.setdefault(loop, {}).setdefault(key.owner, {}).setdefault(key, []).extend(events)
 
     async def forget(self, user: UserKey) -> None:
@@ -173,6 +171,20 @@ class Remembering:
 
 def _count(users: Mapping[UserKey, Mapping[SessionKey, Sequence[Event]]]) -> int:
     return sum(len(events) for sessions in users.values() for events in sessions.values())
+
+
+def _largest(users: Mapping[UserKey, Mapping[SessionKey, Sequence[Event]]]) -> SessionKey:
+    """Return the session that has most events, of the user who has most; the oldest of equal ones."""
+    sessions = max(users.values(), key=lambda of_user: sum(map(len, of_user.values())))
+    return max(sessions, key=lambda key: len(sessions[key]))
+
+
+def _pop(users: dict[UserKey, dict[SessionKey, list[Event]]], key: SessionKey) -> list[Event]:
+    """Remove the events of a session, and a user without any; return them."""
+    events = users.get(key.owner, {}).pop(key, [])
+    if not users.get(key.owner):
+        users.pop(key.owner, None)
+    return events
 
 
 def _up_to(event: Event, events: Sequence[Event]) -> list[Event]:

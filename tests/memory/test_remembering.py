@@ -389,6 +389,40 @@ async def test_what_waits_of_an_erased_user_is_not_remembered_later() -> None:
         assert 1 == len((await store.memory.list_memories(app_name="app", user_id="other")).memories)
 
 
+async def test_what_waits_of_one_user_keeps_no_other_from_being_remembered(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor ends a turn of another: the session that has most waits for its next append."""
+    monkeypatch.setattr("gcp_adk_store.memory.remembering._WAITING", 20)
+    may_go = asyncio.Event()
+    other: dict[str, Any] = {"app_name": "app", "user_id": "other"}
+
+    async def extract(events: Sequence[Event]) -> list[MemoryEntry]:
+        await may_go.wait()
+        return [MemoryEntry(content=event.content) for event in events if event.content]
+
+    async with Store.local(":memory:", index_on_append=True, extract=extract) as store:
+        running = await store.sessions.create_session(session_id="running", **other)
+        await store.sessions.append_event(running, said("question"))
+        for session, count in (("first", 1), ("many", 30), ("endless", 0)):
+            held = await store.sessions.create_session(session_id=session, **USER)
+            for number in range(count):
+                await store.sessions.append_event(held, said(f"{session} {number}", "agent"))
+        for number in range(30):
+            await store.sessions.append_event(held, said(f"step {number}"))
+        ended = await store.sessions.create_session(session_id="ended", **other)
+        await store.sessions.append_event(ended, said("fact", "agent"))
+        may_go.set()
+        await asyncio.wait([task for task in asyncio.all_tasks() if task is not asyncio.current_task()])
+        found = (await store.memory.list_memories(**other)).memories
+        await store.sessions.flush()
+
+    assert ["fact"] == [each.content.parts[0].text for each in found if each.content.parts]
+    warned = [each for each in caplog.messages if "too many" in each]
+    assert warned
+    assert all("session='many'" in each for each in warned)
+
+
 async def test_turns_that_never_end_do_not_keep_others_from_being_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
