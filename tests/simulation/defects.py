@@ -311,7 +311,9 @@ DEFECTS: Final = (
     Defect(
         "a message that was answered is sent again",
         "Operation by operation", "turns/lease.py",
-        "            if text in stored.inbox:\n                return Done(value=True)  # an attempt was not answered\n            if attempts.maybe_applied:\n",
+        "            if or_enqueue and message in stored.inbox:  # the same, and another turn answers it\n"
+        "                return Done(None)\n"
+        "            if message is not None and attempts.maybe_applied and (was_enqueued or turn.fence != sent):\n",
         "            if False:\n",
         ("turns", "turns-behind"),
     ),
