@@ -121,8 +121,8 @@ HEADER_FIELDS: Final = (
 )
 """The part of a session that a listing reads: everything but its events."""
 
-HEADER_WITH_DIGESTS: Final = (*HEADER_FIELDS, "tail_bytes", "digests")
-"""What a read of a session without its events needs for later appends."""
+HEADER_WITH_DIGESTS: Final = (*HEADER_FIELDS, "inbox", "tail_bytes", "digests")
+"""What a read of a session without its events needs for later appends, and for a turn that begins with it."""
 
 HEADER_WITHOUT_STATE: Final = tuple(field for field in HEADER_FIELDS if field != "state")
 

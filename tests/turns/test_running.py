@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pytest
 from google.adk.agents import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.run_config import RunConfig
 from google.adk.apps import App
 from google.adk.apps.app import EventsCompactionConfig
 from google.adk.apps.base_events_summarizer import BaseEventsSummarizer
@@ -15,6 +16,7 @@ from google.adk.events import Event, EventActions
 from google.adk.events.event_actions import EventCompaction
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
+from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 from pydantic import Field
 
@@ -251,6 +253,23 @@ async def test_the_next_turn_answers_first_what_a_killed_holder_left(
         await texts_of(other, runner_of(other), said, on_busy="enqueue")
     passes(61)
     assert 6 == len(await texts_of(other, runner_of(other), "three", on_busy="reject"))
+    assert whole("one", "two", "three") == await history(store)
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+async def test_a_message_whose_run_reads_no_events_replaces_none_that_waits(
+    store: Store, other: Store, passes: Passes, is_held: bool
+) -> None:
+    """Its first read of the session has the inbox, too."""
+    await store.sessions.create_session(**WHO)
+    await store.turns.take(**WHO)
+    await texts_of(store, runner_of(store), "one", on_busy="enqueue")
+    if not is_held:
+        passes(61)
+    reads_none = RunConfig(get_session_config=GetSessionConfig(num_recent_events=0))
+    await texts_of(other, runner_of(other), "two", on_busy="enqueue", run_config=reads_none)
+    passes(61)
+    await texts_of(store, runner_of(store), "three")
     assert whole("one", "two", "three") == await history(store)
 
 
