@@ -7,7 +7,7 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from google.adk.platform import uuid as platform_uuid
 
@@ -36,6 +36,8 @@ from gcp_adk_store.sessions.read.reader import NOT_FOUND
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _KNOWN_HEADERS: Final = 1024
 """Sessions whose last turn was this process', and which are taken again without a read: some 500 kB."""
@@ -124,7 +126,7 @@ class Leases:
                 raise TurnLostError("the caller that waited for the turn has gone")
             if is_busy and message is not None:
                 was_enqueued = True
-                return Commit([self._enqueued(stored, message)], lambda _: None)
+                return self._enqueued(stored, message, result=None)
             since, sent = machine.monotonic(), turn.fence
             taken = turn.taken(holder, self._documents.clock.now() + lease_s)
             inbox = (*stored.inbox, message) if message and has_room(stored.inbox, message) else stored.inbox
@@ -291,20 +293,26 @@ class Leases:
                 raise OutcomeUnknownError(
                     "sent and not answered, and it does not wait now; it was answered, or never arrived"
                 )
-            if stored.turn is None or not stored.turn.is_held(stored.read_time):
+            if not _has_turn(stored):
                 return Done(value=False)
-            return Commit([self._enqueued(stored, text)], lambda _: True)
+            return self._enqueued(stored, text, result=True)
 
         return await transact(self._documents, partial(self.header, key), decide)
 
-    def _enqueued(self, stored: StoredSession, text: str) -> Write:
-        """Return the write that puts the message *text* to the end of the inbox.
+    def _enqueued(self, stored: StoredSession, text: str, *, result: T) -> Commit[T]:
+        """Return the commit that puts the message *text* to the end of the inbox, and then *result*.
 
         Raises:
             SessionInboxFullError, InvalidInputError: it does not fit.
         """
         require_room(stored.inbox, text)
-        return write_inbox(self._layout.session(stored.key), stored, [*stored.inbox, text])
+        write = write_inbox(self._layout.session(stored.key), stored, [*stored.inbox, text])
+
+        def wrote(written: Sequence[Written]) -> T:
+            self._followed.committed([write], written)
+            return result
+
+        return Commit([write], wrote)
 
     async def withdraw(self, key: SessionKey, message_id: str) -> bool:
         """Remove a message from the inbox; return whether it was there. 1 read and 1 write."""
@@ -327,6 +335,14 @@ class Leases:
             return None
         document = self._followed.known(self._layout.session(key), now=self._documents.clock.now())
         return document if document is not None and document.update_time == header.update_time else None
+
+    def running(self, key: SessionKey) -> StoredSession | None:
+        """Return the header of a session whose turn runs, as far as this process knows its document."""
+        if not self._documents.clock.is_set:
+            return None
+        document = self._followed.known(self._layout.session(key), now=self._documents.clock.now())
+        stored = _header(document)
+        return stored if stored is not None and not stored.has_expired and _has_turn(stored) else None
 
     def _remembered(self, key: SessionKey) -> StoredSession | None:
         """Return the header after the last turn of this process, if it may still be right."""
@@ -373,6 +389,29 @@ def _living(stored: StoredSession | None) -> StoredSession:
     if stored is None or stored.has_expired:
         raise SessionMissingError(NOT_FOUND)
     return stored
+
+
+class TurnRunsError(Exception):
+    """A read of a session ended early, because a turn of it runs."""
+
+    def __init__(self, stored: StoredSession) -> None:
+        """End the read that found *stored*."""
+        super().__init__()
+        self.stored = stored
+
+
+def require_free(stored: StoredSession) -> None:
+    """Check that no turn of a session runs.
+
+    Raises:
+        TurnRunsError: one does.
+    """
+    if _has_turn(stored):
+        raise TurnRunsError(stored)
+
+
+def _has_turn(stored: StoredSession) -> bool:
+    return stored.turn is not None and stored.turn.is_held(stored.read_time)
 
 
 def busy(stored: StoredSession, turn: Turn) -> SessionBusyError:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Literal, get_args
 
 from google.adk.sessions.base_session_service import GetSessionConfig
@@ -20,11 +21,11 @@ from gcp_adk_store.errors import (
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.session_fields import MAX_WAITING_BYTES, Turn, require_times
+from gcp_adk_store.model.session_fields import MAX_WAITING_BYTES, Turn, has_room, require_times
 from gcp_adk_store.model.sessions import StoredSession, read_of
 from gcp_adk_store.sessions.append.turn import FirstRead, TurnLease, enter, held, leave
 from gcp_adk_store.sessions.service import SessionService
-from gcp_adk_store.turns.lease import Leases, keep, logger
+from gcp_adk_store.turns.lease import Leases, TurnRunsError, keep, logger, require_free
 
 OnBusy = Literal["wait", "reject", "interrupt"]
 OnBusyRun = Literal["wait", "reject", "interrupt", "enqueue"]
@@ -58,8 +59,17 @@ class _Begins:
     """The text of the message that it answers."""
     config: GetSessionConfig | None
     """Which events its first read asks for."""
-    or_enqueues: bool
-    """Whether the message waits for another turn that runs, instead of an error."""
+    on_busy: OnBusyRun
+
+    @property
+    def or_enqueues(self) -> bool:
+        """Whether the message waits for another turn that runs, instead of an error."""
+        return self.on_busy == "enqueue" and self.message is not None
+
+    @property
+    def waits(self) -> bool:
+        """Whether its caller waits for the end of another turn that runs."""
+        return self.on_busy in ("wait", "interrupt")
 
 
 @checks_kinds
@@ -179,8 +189,7 @@ class HeldTurns:
         """
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         message = None if text is None else await self._as_stored(text)
-        or_enqueues = on_busy == "enqueue"
-        begins = _Begins(message, read_of(config, self._sessions.history), or_enqueues)
+        begins = _Begins(message, read_of(config, self._sessions.history), on_busy)
         how: OnBusy = "reject" if on_busy == "enqueue" else on_busy
         return await self._take(key, on_busy=how, wait_s=wait_s, lease_s=lease_s, begins=begins)
 
@@ -363,7 +372,7 @@ class HeldTurns:
                 is_wanted=lambda: is_wanted,
             )
 
-        work = take(seen) if begins is None else self._take_and_read(key, take, seen, begins.config)
+        work = take(seen) if begins is None else self._take_and_read(key, take, seen, begins)
         taking = asyncio.create_task(work)
         try:
             return await asyncio.shield(taking)
@@ -378,18 +387,27 @@ class HeldTurns:
         key: SessionKey,
         take: Callable[[StoredSession | None], Awaitable[TurnLease | None]],
         seen: StoredSession | None,
-        config: GetSessionConfig | None,
+        begins: _Begins,
     ) -> TurnLease | None:
-        """Take the turn and read the session, at once if the read is not what the turn requires."""
-        find = self._sessions._reader.find  # noqa: SLF001
+        """Take the turn and read the session, at once if the read is not what the turn requires.
+
+        Where another turn runs, and the caller does not wait for its end, the history is not read.
+        """
+        find = partial(self._sessions._reader.find, key, begins.config, follows=True)  # noqa: SLF001
         await self._appends.settle(key)  # one that is stored after the read makes the turn conflict
-        if seen is None and not self._leases.remembers(key):
-            found = await find(key, config, follows=True)
-            required = None if found is None else found.stored
+        running = None if begins.waits else self._leases.running(key)
+        if running is not None and begins.or_enqueues and has_room(running.inbox, begins.message or ""):
+            return await take(running)  # if it does not run any more, the write is refused
+        if seen is None and (running is not None or not self._leases.remembers(key)):
+            try:
+                found = await find(look=None if begins.waits else require_free)
+                required = None if found is None else found.stored
+            except TurnRunsError as busy:
+                found, required = None, busy.stored
             hold = await take(required)
         else:
             known = None if seen is not None else self._leases.left(key)
-            reading = asyncio.create_task(find(key, config, known=known, follows=True))
+            reading = asyncio.create_task(find(known=known))
             try:
                 hold = await take(seen)
             except BaseException:
@@ -401,7 +419,7 @@ class HeldTurns:
             found = None if reading.exception() is not None else reading.result()
         # If others changed the session meanwhile, the turn reads it again.
         if hold is not None and found is not None and hold.is_as_known:
-            hold.first_read = FirstRead(config, found)
+            hold.first_read = FirstRead(begins.config, found)
         return hold
 
     async def _end(self, hold: TurnLease) -> None:

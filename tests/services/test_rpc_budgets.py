@@ -22,15 +22,18 @@ from gcp_adk_store import (
     FirestoreSessionService,
     GcsArtifactService,
     Point,
+    SessionBusyError,
     SessionConflictError,
     SessionLimits,
     SessionService,
     Store,
 )
 from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter, MeteredSession
-from tests.services.conftest import APP, USER, WHO, event
+from gcp_adk_store.turns.service import OnBusyRun
+from tests.services.conftest import APP, SESSION, USER, WHO, event
 from tests.support.clock import Clock, in_days
 from tests.support.stored import collection, put_session
+from tools.benchmarks.stub_agent import message, runner
 
 pytestmark = pytest.mark.emulators
 
@@ -586,3 +589,32 @@ async def test_waiting_for_a_turn_is_a_read_for_each_change(
     assert ({"BatchGetDocuments": 1, "Listen": 1}, 2) == (dict(opened.rpcs), opened.reads)
     assert {"Commit": 3 + 1 + 1} == dict(waited.rpcs)
     assert 3 + 1 >= waited.reads
+
+
+async def test_a_message_to_a_busy_session_reads_nothing_of_its_history(
+    service: SessionService, meter: FirestoreMeter, project: str
+) -> None:
+    """1 BatchGet finds the turn, and 1 Commit leaves the message; the next one takes 1 Commit alone."""
+    held = await service.create_session(**WHO)
+    for number in range(15):
+        await service.append_event(held, event(f"{number}"))
+    speaking = FirestoreSessionService(project=project)
+    turns = Store(sessions=speaking, artifacts=None).turns
+    running = runner(speaking, app=APP, calls=0)
+
+    async def say(on_busy: OnBusyRun) -> tuple[dict[str, int], int, int, int]:
+        meter.take()
+        where: dict[str, Any] = {"user_id": USER, "session_id": SESSION}
+        events = turns.run(running, **where, new_message=message(), on_busy=on_busy)
+        assert [] == [each async for each in events]
+        return cost(meter.take())
+
+    async with Store(sessions=service, artifacts=None).turns.hold(**WHO):
+        costs = [await say("enqueue"), await say("enqueue")]
+        with pytest.raises(SessionBusyError):
+            await say("reject")
+        rejected = cost(meter.take())
+    await speaking.close()
+
+    assert ({"BatchGetDocuments": 1}, 3, 0, 0) == rejected
+    assert [({"BatchGetDocuments": 1, "Commit": 1}, 3, 1, 0), ({"Commit": 1}, 0, 1, 0)] == costs

@@ -12,7 +12,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -24,10 +24,11 @@ from google.genai import types
 from rich.console import Console
 from rich.table import Table
 
-from gcp_adk_store import Point, SessionLimits, Store
+from gcp_adk_store import Point, SessionBusyError, SessionLimits, Store
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store.turns.service import OnBusyRun
 from tests.simulation.test_turns import said
 from tools.benchmarks.stub_agent import runner
 
@@ -256,18 +257,41 @@ async def turns(budgets: Budgets) -> None:
     who = {**WHO, "session_id": "turn"}
     holder, other = budgets.store(), budgets.store()
     async with budgets.counted("begin of turns.hold"):
-        turn = await holder.does(holder.store.turns.take, **who)
+        await holder.does(holder.store.turns.take, **who)
     await other.measure("turns.status", other.store.turns.status, **who)
-    speaking = runner(other.store.sessions, app="app", calls=0)
 
-    async def enqueue() -> None:
-        events = other.store.turns.run(
-            speaking, user_id="user", session_id="turn", new_message=said("later"), on_busy="enqueue"
-        )
-        assert [] == [each async for each in events]
 
-    await other.measure("turns.run with on_busy=enqueue during a turn", enqueue)
-    assert turn.fence
+async def busy_turns(budgets: Budgets) -> None:
+    """Messages to a session of 60 events, most of them in segments, while a turn runs."""
+    plain = budgets.service.beside(session_limits=SEALED)
+    held = await plain.sessions.create_session(**WHO)
+    for number in range(60):
+        await plain.sessions.append_event(held, event(f"{number} " * 20))
+    one, other, third = (budgets.store(session_limits=SEALED) for _ in range(3))
+
+    async def left(by: Measured, name: str, on_busy: OnBusyRun = "enqueue") -> None:
+        await by.measure(f"turns.run with on_busy={on_busy} during a turn, {name}", run, by.store, on_busy)
+
+    await one.does(run, one.store)
+    hold = await one.does(one.store.turns.begin, **WHO)
+    await left(one, "in the process that holds it")
+    await left(other, "unknown")
+    await left(other, "known")
+    await left(third, "unknown", "reject")
+    await left(third, "known", "reject")
+    assert 3 == len((await one.does(one.store.turns.status, **WHO)).waiting)
+    await one.does(one.store.turns._end, hold)
+    await other.does(other.store.turns.take, **WHO)
+    await left(one, "in the process of the turn before")
+
+
+async def run(store: Store, on_busy: OnBusyRun = "wait") -> None:
+    """Say something in the session; nothing is heard while a turn of it runs."""
+    speaking = runner(store.sessions, app="app", calls=0)
+    who: dict[str, Any] = {"user_id": "user", "session_id": "session"}
+    with suppress(SessionBusyError):
+        async for _ in store.turns.run(speaking, **who, new_message=said("hello"), on_busy=on_busy):
+            assert on_busy == "wait"
 
 
 async def artifacts(budgets: Budgets) -> None:
@@ -304,7 +328,17 @@ async def erasures(budgets: Budgets) -> None:
     await one.measure("erase_user", one.store.erase_user, **USER)
 
 
-SCENARIOS: Final = (sessions, long_sessions, archived, summarized, turns, artifacts, memories, erasures)
+SCENARIOS: Final = (
+    sessions,
+    long_sessions,
+    archived,
+    summarized,
+    turns,
+    busy_turns,
+    artifacts,
+    memories,
+    erasures,
+)
 
 
 def measured() -> dict[str, Figures]:

@@ -29,6 +29,7 @@ from gcp_adk_store import (
     Store,
     TurnLostError,
 )
+from gcp_adk_store.model.session_fields import MAX_WAITING
 from gcp_adk_store.testing.conformance.running import read
 from tests.turns.conftest import WHO, Calls, Passes, event, history, texts
 from tools.benchmarks.stub_agent import runner
@@ -256,16 +257,40 @@ async def test_the_next_turn_answers_first_what_a_killed_holder_left(
     assert whole("one", "two", "three") == await history(store)
 
 
-@pytest.mark.parametrize("is_held", [True, False])
+async def test_a_message_for_a_turn_that_this_process_still_knows_is_answered_if_it_has_ended(
+    store: Store, other: Store
+) -> None:
+    """The write that leaves it is refused: the session is read, and the turn taken."""
+    await store.sessions.create_session(**WHO)
+    async with store.turns.hold(**WHO):
+        assert [] == await texts_of(other, runner_of(other), "one", on_busy="enqueue")
+    assert 4 == len(await texts_of(other, runner_of(other), "two", on_busy="enqueue"))
+    assert whole("one", "two") == await history(store)
+
+
+async def test_a_message_fits_that_the_inbox_had_no_room_for_when_it_was_last_read(
+    store: Store, other: Store
+) -> None:
+    """Others may have taken some out since."""
+    await store.sessions.create_session(**WHO)
+    await store.turns.take(**WHO)
+    for _ in range(MAX_WAITING):
+        await texts_of(other, runner_of(other), "one", on_busy="enqueue")
+    for waiting in (await store.turns.status(**WHO)).waiting[1:]:
+        await store.turns.withdraw(**WHO, message_id=waiting)
+    await texts_of(other, runner_of(other), "two", on_busy="enqueue")
+    assert 2 == len((await store.turns.status(**WHO)).waiting)
+
+
+@pytest.mark.parametrize("passed_s", [0, 61])
 async def test_a_message_whose_run_reads_no_events_replaces_none_that_waits(
-    store: Store, other: Store, passes: Passes, is_held: bool
+    store: Store, other: Store, passes: Passes, passed_s: int
 ) -> None:
     """Its first read of the session has the inbox, too."""
     await store.sessions.create_session(**WHO)
     await store.turns.take(**WHO)
     await texts_of(store, runner_of(store), "one", on_busy="enqueue")
-    if not is_held:
-        passes(61)
+    passes(passed_s)
     reads_none = RunConfig(get_session_config=GetSessionConfig(num_recent_events=0))
     await texts_of(other, runner_of(other), "two", on_busy="enqueue", run_config=reads_none)
     passes(61)

@@ -56,7 +56,6 @@ NOT_FOUND: Final = "session not found"
 _SEGMENTS_PER_READ: Final = 1000
 """Keeps requests far below 10 MiB, with paths of up to 6 kB."""
 
-
 Chosen = tuple[StoredSession, list[StoredEvent], frozenset[str]]
 """What a read returns of a session, without payloads, and the keys of its state that later events changed."""
 
@@ -86,10 +85,12 @@ class SessionReader(CompletingReader):
         *,
         known: Document | None = None,
         follows: bool = False,
+        look: Callable[[StoredSession], None] | None = None,
     ) -> Found | None:
         """Return a session with the events that *config* asks for.
 
-        *known* is its document, which is not read then. With *follows*, this process keeps it known.
+        *known* is its document, which is not read then. With *follows*, this process keeps it known. *look*
+        gets what it says before segments and payloads are read; its errors are raised.
 
         Raises:
             StoredDataError: a segment or a payload that the session names does not exist.
@@ -97,10 +98,9 @@ class SessionReader(CompletingReader):
         """
 
         async def choose(stored: StoredSession) -> Chosen | None:
-            if isinstance(config, HistoryConfig) and config.history == "since_compaction":
-                events = await self.windows.events(stored)
-            else:
-                events = await self._events(stored, config)
+            if look is not None:
+                look(stored)
+            events = await self._events(stored, config)
             return None if events is None else (stored, events, frozenset())
 
         return await self._find(key, choose, whole=wants_events(config), known=known, follows=follows)
@@ -159,9 +159,7 @@ class SessionReader(CompletingReader):
         async def look() -> Found | Changed | None:
             nonlocal lost, incomplete, known
             fields = None if whole else HEADER_WITH_DIGESTS
-            document, app, user = await self._documents_of(
-                key, fields=fields, reader=reader, known=known, follows=follows
-            )
+            document, app, user = await self._documents_of(key, fields, reader, known, follows=follows)
             known = None
             if document is None:
                 return None
@@ -285,10 +283,10 @@ class SessionReader(CompletingReader):
     async def _documents_of(
         self,
         key: SessionKey,
-        *,
         fields: Sequence[str] | None = None,
         reader: UserKey | None = None,
         known: Document | None = None,
+        *,
         follows: bool = False,
     ) -> list[Document | None]:
         """Return the documents of a session, its app and its user, or another user, the *reader*."""
@@ -355,6 +353,8 @@ class SessionReader(CompletingReader):
         self, stored: StoredSession, config: GetSessionConfig | None
     ) -> list[StoredEvent] | None:
         """Return the events that *config* asks for, without payloads; ``None`` if a segment is gone."""
+        if isinstance(config, HistoryConfig) and config.history == "since_compaction":
+            return await self.windows.events(stored)
         if not wants_events(config):
             return []
         pauses = Pauses()
