@@ -6,6 +6,7 @@ them on the wire. ``budgets.json`` beside this file has what is agreed; any othe
 one, too. ``--write`` agrees to what is measured, ``--json`` prints it.
 """
 
+import asyncio
 import io
 import itertools
 import json
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from a2a.types import ListTasksRequest, TaskPushNotificationConfig, TaskState
 from google.adk.events import Event, EventActions
 from google.adk.events.event_actions import EventCompaction
 from google.adk.memory.memory_entry import MemoryEntry
@@ -24,12 +26,17 @@ from google.genai import types
 from rich.console import Console
 from rich.table import Table
 
-from gcp_adk_store import Point, SessionBusyError, SessionLimits, Store
+from gcp_adk_store import Point, SessionBusyError, SessionLimits, SessionService, Store
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
 from gcp_adk_store.kernel.ports import Documents
+from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from gcp_adk_store.turns.service import OnBusyRun
+from tests.simulation.test_encrypted import NEW, OLD, envelope_of
 from tests.simulation.test_turns import said
+from tests.support.stored import change, put_upload
+from tests.tasks.conftest import of as context_of
+from tests.tasks.conftest import task as new_task
 from tools.benchmarks.stub_agent import runner
 
 AGREED: Final = Path(__file__).with_suffix(".json")
@@ -37,6 +44,7 @@ WAY_S: Final = 1.0
 WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 USER: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user"}
 FILE: Final[dict[str, Any]] = {**WHO, "filename": "notes.txt"}
+KEY: Final = SessionKey(app="app", user="user", session="session")
 SEALED: Final = SessionLimits(seal_tail_bytes=2_000)
 """A session of 60 short events has several segments."""
 
@@ -53,9 +61,9 @@ class Billed:
 class BilledDocuments:
     """The documents of a service, with a count of what is billed."""
 
-    def __init__(self, documents: Documents) -> None:
+    def __init__(self, documents: Documents, billed: Billed) -> None:
         self._documents = documents
-        self.billed = Billed()
+        self.billed = billed
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._documents, name)
@@ -106,12 +114,12 @@ class Budgets:
         assert name not in self.figures, name
         documents = self.service.backend.documents
         assert isinstance(documents, BilledDocuments)
-        documents.billed = Billed()
+        billed = documents.billed
+        billed.reads = billed.writes = billed.deletes = 0
         before, began = Counter(self.world.fates.counts), self.world.now
         yield
         kinds = Counter(self.world.fates.counts)
         kinds.subtract(before)
-        billed = documents.billed
         found = {
             "trips": round((self.world.now - began) / (2 * WAY_S)),
             **{what: number for (what, _), number in sorted(kinds.items())},
@@ -173,11 +181,32 @@ async def sessions(budgets: Budgets) -> None:
     await other.measure("get_session, unknown", other.store.sessions.get_session, **WHO)
     await other.measure("list_sessions of a user", other.store.sessions.list_sessions, **USER)
     await other.measure("list_sessions of an app", other.store.sessions.list_sessions, app_name="app")
+    page = other.store.sessions.list_sessions_page
+    await other.measure("list_sessions_page of a user", page, **USER)
+    await other.measure("list_sessions_page of an app", page, app_name="app")
+    await other.measure(
+        "list_sessions_page of an app, without state", page, app_name="app", include_state=False
+    )
     await other.measure("get_session_info", other.store.sessions.get_session_info, **WHO)
     await other.measure("update_session_info", other.store.sessions.update_session_info, **WHO, title="One")
     await one.measure("append_event after an update_session_info", service.append_event, held, event("y"))
     await other.measure("get_user_state", other.store.sessions.get_user_state, **USER)
     await one.measure("delete_session", service.delete_session, **WHO)
+
+
+async def behind(budgets: Budgets) -> None:
+    """Appends that return before they are stored."""
+    one = budgets.store(durability="turn")
+    service = one.store.sessions
+    held = await one.does(service.create_session, **WHO)
+
+    async def append_and_flush() -> None:
+        for number in range(3):
+            await service.append_event(held, event(f"{number}"))
+        await service.flush()
+
+    await one.measure("flush of 3 events, durability=turn", append_and_flush)
+    await one.measure("flush of nothing", service.flush)
 
 
 async def long_sessions(budgets: Budgets) -> None:
@@ -192,6 +221,15 @@ async def long_sessions(budgets: Budgets) -> None:
     await one.measure("get_session with segments, known", service.get_session, **WHO)
     new = budgets.store(session_limits=SEALED)
     await new.measure("get_session_at", new.store.sessions.get_session_at, **WHO, at=Point.position(20))
+    for what, work, ids in (
+        ("iter_events", SessionService.iter_events, WHO),
+        ("iter_user_events", SessionService.iter_user_events, USER),
+        ("check", SessionService.check, {}),
+    ):
+        reader = budgets.store(session_limits=SEALED)
+        await reader.measure(what, all_of, work, reader.store.sessions, **ids)
+    reader = budgets.store(session_limits=SEALED)
+    await reader.measure("get_session_usage", reader.store.sessions.get_session_usage, **WHO)
     await new.measure("verify_session", new.store.sessions.verify_session, **WHO)
     await new.measure(
         "fork_session", new.store.sessions.fork_session, **WHO, at=Point.position(50), to_session_id="fork"
@@ -201,6 +239,11 @@ async def long_sessions(budgets: Budgets) -> None:
         "redact_event", new.store.sessions.redact_event, **WHO, event_id=held.events[5].id, reason="asked"
     )
     await new.measure("delete_session with segments", new.store.sessions.delete_session, **WHO)
+
+
+async def all_of(work: Callable[..., AsyncIterator[Any]], *args: Any, **options: Any) -> list[Any]:
+    """Return all that *work* yields."""
+    return [each async for each in work(*args, **options)]
 
 
 async def archived(budgets: Budgets) -> None:
@@ -256,6 +299,7 @@ async def turns(budgets: Budgets) -> None:
             speaking.agent.model.calls += 2  # type: ignore[attr-defined]  # those of the turn before are answered
     who = {**WHO, "session_id": "turn"}
     holder, other = budgets.store(), budgets.store()
+    await other.measure("turns.repair of a session with nothing to repair", other.store.turns.repair, **who)
     async with budgets.counted("begin of turns.hold"):
         await holder.does(holder.store.turns.take, **who)
     await other.measure("turns.status", other.store.turns.status, **who)
@@ -279,7 +323,10 @@ async def busy_turns(budgets: Budgets) -> None:
     await left(other, "known")
     await left(third, "unknown", "reject")
     await left(third, "known", "reject")
-    assert 3 == len((await one.does(one.store.turns.status, **WHO)).waiting)
+    waiting = (await one.does(one.store.turns.status, **WHO)).waiting
+    assert 3 == len(waiting)
+    await third.measure("turns.withdraw", third.store.turns.withdraw, **WHO, message_id=waiting[0])
+    await third.measure("turns.request_abort", third.store.turns.request_abort, **WHO)
     await one.does(one.store.turns._end, hold)
     await other.does(other.store.turns.take, **WHO)
     await left(one, "in the process of the turn before")
@@ -308,6 +355,42 @@ async def artifacts(budgets: Budgets) -> None:
     await other.measure("delete_artifact of 2 versions", other.store.artifacts.delete_artifact, **FILE)
 
 
+async def files(budgets: Budgets) -> None:
+    """Files of 9 MiB, which go in two parts, a copy, and the upload of a browser."""
+    one, other = budgets.store(), budgets.store()
+    saved, copied = one.store.artifacts, {"to_filename": "copy.txt"}
+    large, upload = bytes(9 * 1024 * 1024), "0" * 32
+    save = saved.save_artifact_file
+    await one.measure("save_artifact_file of 9 MiB, unknown", save, **FILE, source=io.BytesIO(large))
+    await one.measure("save_artifact_file of 1 byte, known", save, **FILE, source=io.BytesIO(b"1"))
+    load = other.store.artifacts.load_artifact_to
+    await other.measure("load_artifact_to of 9 MiB", load, **FILE, target=io.BytesIO(), version=0)
+    await one.measure("copy_artifact, unknown target", saved.copy_artifact, **FILE, **copied)
+    await one.measure("copy_artifact, known target", saved.copy_artifact, **FILE, **copied)
+    await one.measure("get_artifact_version of a version", saved.get_artifact_version, **FILE, version=0)
+    await put_upload(budgets.service.beside(), FILE, upload, b"uploaded")
+    await other.measure("finalize_upload", other.store.artifacts.finalize_upload, **FILE, upload_id=upload)
+
+
+async def tasks(budgets: Budgets) -> None:
+    """A task of A2A, and who is notified of it."""
+    one, other, context = budgets.store(), budgets.store(), context_of("user")
+    saved, found = one.store.tasks, other.store.tasks
+    config = TaskPushNotificationConfig(id="a", task_id="t1", url="https://example.com")
+    await one.measure("save of a new task", saved.save, new_task(), context)
+    await other.measure("get of a task", found.get, "t1", context)
+    ended = new_task(state=TaskState.TASK_STATE_COMPLETED)
+    await one.measure("save of another object of a task", saved.save, ended, context)
+    await one.measure("save of the same object of a task", saved.save, ended, context)
+    await other.measure("list of tasks", found.list, ListTasksRequest(), context)
+    set_by, read_by = one.store.push_notification_configs, other.store.push_notification_configs
+    await one.measure("set_info of a push config", set_by.set_info, "t1", config, context)
+    await other.measure("get_info of push configs", read_by.get_info, "t1", context)
+    await other.measure("get_info_for_dispatch", read_by.get_info_for_dispatch, "t1")
+    await other.measure("delete_info of push configs", read_by.delete_info, "t1", context)
+    await other.measure("delete of a task", found.delete, "t1", context)
+
+
 async def memories(budgets: Budgets) -> None:
     """Memories of a user, found by words."""
     one, other = budgets.store(), budgets.store()
@@ -315,6 +398,13 @@ async def memories(budgets: Budgets) -> None:
     await one.measure("add_memory", one.store.memory.add_memory, **USER, memories=[memory])
     await other.measure("search_memory, unknown", other.store.memory.search_memory, **USER, query="tea")
     await other.measure("search_memory, known", other.store.memory.search_memory, **USER, query="tea")
+    held = await one.does(one.store.sessions.create_session, **WHO)
+    await one.does(one.store.sessions.append_event, held, event("Bob likes milk"))
+    await one.measure("add_session_to_memory", one.store.memory.add_session_to_memory, held)
+    page = await other.measure("list_memories", other.store.memory.list_memories, **USER)
+    of: dict[str, Any] = {**USER, "memory_id": page.memories[0].id}
+    await other.measure("update_memory", other.store.memory.update_memory, **of, content=said("Ada likes it"))
+    await other.measure("delete_memory", other.store.memory.delete_memory, **of)
 
 
 async def erasures(budgets: Budgets) -> None:
@@ -328,15 +418,51 @@ async def erasures(budgets: Budgets) -> None:
     await one.measure("erase_user", one.store.erase_user, **USER)
 
 
+async def upkeep(budgets: Budgets) -> None:
+    """A session with a wrong number of events, an upload that nobody finalized, and a week."""
+    plain, one = budgets.service.beside(), budgets.store()
+    held = await plain.sessions.create_session(**WHO)
+    await plain.sessions.append_event(held, event("hello"))
+    await change(plain, plain.sessions.storage.layout.session(KEY), {"tail_bytes": 7})
+    faults = await one.does(all_of, one.store.check)
+    assert faults == await one.measure("repair", one.store.repair, faults)
+    await put_upload(plain, FILE, "0" * 32, b"uploaded")
+    await asyncio.sleep(7 * 86_400)
+    (garbage,) = await one.measure("find_garbage", all_of, one.store.find_garbage)
+    await one.measure("remove_garbage of an upload", one.store.remove_garbage, garbage)
+    await one.measure("prune of a session", one.store.prune, app_name="app", idle_days=1.0)
+
+
+async def encrypted(budgets: Budgets) -> None:
+    """A session of a store that encrypts, and its data key."""
+    old, new = (replace(envelope_of(*keys), cache_s=300.0) for keys in ((OLD,), (NEW, OLD)))
+    one, other, third = (
+        budgets.store(encryption=old),
+        budgets.store(encryption=old),
+        budgets.store(encryption=new),
+    )
+    service = one.store.sessions
+    held = await one.measure("create_session, encrypted, the first of a user", service.create_session, **WHO)
+    await one.measure("append_event, encrypted", service.append_event, held, event("hello"))
+    await other.measure("get_session, encrypted, unknown key", other.store.sessions.get_session, **WHO)
+    await other.measure("get_session, encrypted, known key", other.store.sessions.get_session, **WHO)
+    await third.measure("rotate_keys of a user", third.store.rotate_keys)
+
+
 SCENARIOS: Final = (
     sessions,
+    behind,
     long_sessions,
     archived,
     summarized,
     turns,
     busy_turns,
     artifacts,
+    files,
+    tasks,
     memories,
+    upkeep,
+    encrypted,
     erasures,
 )
 
@@ -348,8 +474,11 @@ def measured() -> dict[str, Figures]:
     async def scenario(world: World) -> None:
         for each in SCENARIOS:
             service = Service(world)
-            documents: Any = BilledDocuments(service.backend.documents)
+            billed = Billed()
+            documents: Any = BilledDocuments(service.backend.documents, billed)
             service.backend = replace(service.backend, documents=documents)
+            keys: Any = BilledDocuments(service._keys, billed)
+            service._keys = keys
             budgets = Budgets(world, service)
             await each(budgets)
             found.update(budgets.figures)
