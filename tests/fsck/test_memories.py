@@ -94,6 +94,25 @@ async def test_what_the_store_writes_has_no_fault(store: Store) -> None:
         assert [] == await faults_of(store)
 
 
+async def test_a_deletion_that_was_interrupted_is_no_fault(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its payloads go before their memories, which nobody reads any more; the next call removes all."""
+
+    async def interrupted(*_: Any) -> None:
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gcp_adk_store.memory.keeper.commit_once", interrupted)
+        with pytest.raises(asyncio.CancelledError):
+            await store.memory.delete_user_memory(**WHO)
+    assert (await fields_of(store, HEAD))["ending"]
+    assert [] == await faults_of(store)
+    await store.memory.delete_user_memory(**WHO)
+    assert [None] == await store.sessions.storage.documents.get([HEAD])
+    assert [] == await faults_of(store)
+
+
 async def test_payloads_in_firestore_have_no_fault_either() -> None:
     """Chunks lie below the head, and expire with their memory."""
     stored = Stored.empty()
