@@ -642,6 +642,27 @@ async def test_large_content_that_nothing_refers_to_is_garbage(
     assert 34 == len(await listed(another(store)))
 
 
+async def test_large_content_of_memories_whose_deletion_was_interrupted_is_garbage(
+    adk_store_local: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody reads it any more, and the user may never come back."""
+    store = adk_store_local
+    await store.memory.add_events_to_memory(events=[said(f"{n} {'x ' * 40_000}") for n in range(3)], **USER)
+
+    async def interrupted(*_: Any) -> None:
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(memory_reader.MemoryPayloads, "remove", interrupted)
+        with pytest.raises(asyncio.CancelledError):
+            await store.memory.delete_user_memory(**USER)
+    with in_days(2):
+        garbage = [found async for found in store.find_garbage()]
+        assert [True] * 3 == [await store.remove_garbage(found) for found in garbage]
+        await store.memory.delete_user_memory(**USER)
+        assert [] == [found async for found in store.find_garbage()]
+
+
 async def test_a_user_has_a_limited_number_of_memories(adk_store_local: Store) -> None:
     """The error names the limit and the way out; what is there stays."""
     memory = MemoryService(adk_store_local.sessions.storage, limits=MemoryLimits(max_memories=3))

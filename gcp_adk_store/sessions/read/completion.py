@@ -365,7 +365,7 @@ async def in_texts(payloads: Payloads, owner: PayloadOwner, texts: Sequence[str]
 
 
 async def in_memories(storage: SessionStorage, owner: PayloadOwner) -> set[PayloadRef]:
-    """Return the references of the memory of *owner*, an empty set if it is gone.
+    """Return the references of the memory of *owner*, an empty set if it is gone, or is being deleted.
 
     Raises:
         StoredDataError: the user's memories, or the payload that a memory is as a whole, cannot be read.
@@ -377,6 +377,8 @@ async def in_memories(storage: SessionStorage, owner: PayloadOwner) -> set[Paylo
         if document is None:
             return set()
         head = read_memory_head(document)
+        if head.is_ending:
+            return set()
         paths = [layout.shard(owner.path, head.epoch, shard.number) for shard in head.shards]
         documents = await storage.documents.get(paths) if paths else []
         texts = [text for found in documents if found is not None for text in read_shard(found).texts]
