@@ -59,6 +59,7 @@ class Interrupting:
         if name == "MODULE":
             os.kill(os.getpid(), signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start jobs without
 sys.meta_path.insert(0, Interrupting())
 from gcp_adk_store.cli import main
 main()
