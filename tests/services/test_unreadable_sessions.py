@@ -127,7 +127,7 @@ async def test_ids_of_a_damaged_session_steer_no_terminal_and_no_shell(
     await store.sessions.create_session(**who)
     await store.sessions.create_session(**{**who, "session_id": "fine"})
     key = SessionKey(app=APP, user=hostile, session=hostile)
-    await change(store, store.sessions.storage.layout.session(key), {"create_time": "yesterday"})
+    await change(store, store.sessions.storage.layout.session(key), {"rev": "1"})
     await store.sessions.list_sessions(app_name=APP, user_id=hostile)
     (command,) = [each.command for each in (await pages_of(store, 5, user_id=hostile))[0].unreadable]
     (said,) = [each for each in caplog.messages if "cannot be read" in each]
