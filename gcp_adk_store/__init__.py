@@ -54,9 +54,11 @@ if TYPE_CHECKING:
     from gcp_adk_store.model.payloads import Garbage, GarbageKind
     from gcp_adk_store.model.sessions import HistoryConfig
     from gcp_adk_store.sessions.append.content_hooks import RedactedCallWarning
+    from gcp_adk_store.sessions.archive.decide import SessionArchive
     from gcp_adk_store.sessions.describe.decide import SessionInfo, SessionOrigin, UnreadableSession
     from gcp_adk_store.sessions.firestore import FirestoreSessionService
     from gcp_adk_store.sessions.fsck.faults import Fault
+    from gcp_adk_store.sessions.fsck.run import Checked
     from gcp_adk_store.sessions.listing.sessions import SessionPage
     from gcp_adk_store.sessions.listing.usage import (
         ModelUsage,
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.sessions.read.events import SessionEvent
     from gcp_adk_store.sessions.service import SessionService
     from gcp_adk_store.sessions.verify.decide import (
+        Anchor,
         AnchorReport,
         HistoryBreak,
         HistoryChange,
@@ -76,17 +79,20 @@ if TYPE_CHECKING:
     )
     from gcp_adk_store.settings import ArtifactLimits, MemoryLimits, SessionLimits, StoreSettings
     from gcp_adk_store.settings.envelope import KmsEnvelope
+    from gcp_adk_store.settings.options import StoreOptions
     from gcp_adk_store.store import Store
     from gcp_adk_store.templates.inputs import PromptTask, resolve_agent, resolve_tasks, resolve_template
     from gcp_adk_store.templates.state import TemplateSettings, inject_session_state, session_instruction
 
 __all__ = [
     "AccessDeniedError",
+    "Anchor",
     "AnchorReport",
     "ArtifactConflictError",
     "ArtifactLimits",
     "ArtifactReader",
     "ArtifactService",
+    "Checked",
     "CloudLoggingFormatter",
     "CredentialsError",
     "DlpRedactor",
@@ -133,6 +139,7 @@ __all__ = [
     "RedactorError",
     "ReindexedMemories",
     "RotationReport",
+    "SessionArchive",
     "SessionBusyError",
     "SessionConflictError",
     "SessionEvent",
@@ -149,6 +156,7 @@ __all__ = [
     "Store",
     "StoreCredentials",
     "StoreError",
+    "StoreOptions",
     "StoreSettings",
     "StoredArtifactVersion",
     "StoredDataError",
@@ -187,13 +195,17 @@ __getattr__ = importer(
         "cloud.dlp": ("DlpRedactor",),
         "encryption.wrapping": ("LocalKeyWrapper",),
         "settings.envelope": ("KmsEnvelope",),
+        "settings.options": ("StoreOptions",),
         "model.sessions": ("HistoryConfig",),
+        "sessions.archive.decide": ("SessionArchive",),
         "sessions.fsck.faults": ("Fault",),
+        "sessions.fsck.run": ("Checked",),
         "memory.embedding": ("FunctionEmbedder", "GenaiEmbedder"),
         "memory.searches": ("FoundMemory", "MemoryPage", "ReindexedMemories"),
         "memory.service": ("MemoryService",),
         "erasure.pruning": ("PruneReport",),
         "sessions.verify.decide": (
+            "Anchor",
             "AnchorReport",
             "HistoryBreak",
             "HistoryChange",

@@ -15,7 +15,7 @@ def importer(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str]
 
     Args:
         package: The package's ``__name__``.
-        homes: The names that it offers, by the module below it that defines them.
+        homes: The names that it offers, by the module below it that has them.
     """
     home_of = {name: home for home, names in homes.items() for name in names}
 

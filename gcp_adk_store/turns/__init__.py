@@ -5,17 +5,18 @@ from typing import TYPE_CHECKING
 from gcp_adk_store.imports import importer
 
 if TYPE_CHECKING:
+    from gcp_adk_store.sessions.append.turn import TurnLease
     from gcp_adk_store.turns.plugin import TurnPlugin
     from gcp_adk_store.turns.running import Turns
     from gcp_adk_store.turns.service import TurnStatus
 
-__all__ = ["TurnPlugin", "TurnStatus", "Turns"]
+__all__ = ["TurnLease", "TurnPlugin", "TurnStatus", "Turns"]
 
 __getattr__ = importer(
     __name__,
     {
         "plugin": ("TurnPlugin",),
         "running": ("Turns",),
-        "service": ("TurnStatus",),
+        "service": ("TurnLease", "TurnStatus"),  # which appends know, too
     },
 )

@@ -15,7 +15,7 @@ from google.genai import types
 from gcp_adk_store import Garbage, GarbageKind, Point, Store
 from gcp_adk_store.model.payloads import PayloadPlace
 
-_INTERNAL: Final = frozenset(
+INTERNAL: Final = frozenset(
     {
         "delete_push_configs",
         "delete_task",
@@ -99,7 +99,7 @@ def public_methods(service: object) -> Iterator[Callable[..., Any]]:
     """Yield the methods of *service* that its users call with arguments."""
     for name in dir(type(service)):
         found = inspect.getattr_static(type(service), name)
-        if name.startswith("_") or name in _INTERNAL or not inspect.isfunction(found):
+        if name.startswith("_") or name in INTERNAL or not inspect.isfunction(found):
             continue
         method = getattr(service, name)
         if inspect.signature(method).parameters:

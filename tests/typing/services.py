@@ -1,5 +1,6 @@
 """What type checkers say of the services: mypy reads this as a user's program, and nothing runs it."""
 
+import asyncio
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import UTC, datetime
@@ -14,9 +15,11 @@ from google.adk.sessions import BaseSessionService, Session
 from google.genai import types
 
 from gcp_adk_store import (
+    Anchor,
     ArtifactLimits,
     ArtifactReader,
     ArtifactService,
+    Checked,
     DlpRedactor,
     Erasure,
     ErasureProgress,
@@ -40,6 +43,7 @@ from gcp_adk_store import (
     Redaction,
     ReindexedMemories,
     RotationReport,
+    SessionArchive,
     SessionEvent,
     SessionInfo,
     SessionLimits,
@@ -50,12 +54,13 @@ from gcp_adk_store import (
     Store,
     StoreCredentials,
     StoredArtifactVersion,
+    StoreOptions,
     StoreSettings,
     UnreadableSession,
     UserEvent,
     register,
 )
-from gcp_adk_store.turns import Turns, TurnStatus
+from gcp_adk_store.turns import TurnLease, Turns, TurnStatus
 
 
 async def stores_are_made_in_three_ways() -> None:
@@ -71,7 +76,8 @@ async def stores_are_made_in_three_ways() -> None:
         memory_limits=MemoryLimits(),
     )
     assert_type(cloud, Store)
-    assert_type(Store.from_env(), Store)
+    options: StoreOptions = {"durability": "turn", "session_limits": SessionLimits(max_in_flight=8)}
+    assert_type(Store.from_env(**options), Store)
     async with Store.local(":memory:") as store:
         assert_type(store, Store)
         assert_type(store.sessions, SessionService)
@@ -136,7 +142,13 @@ async def histories_have_types_of_their_own(sessions: SessionService) -> None:
     assert_type(
         await sessions.update_session_info(**who, title="Order 17", labels={"team": None}), SessionInfo
     )
-    assert_type(await sessions.verify_session(**who), HistoryProof)
+    assert_type(await sessions.verify_session(**who, anchors_of=anchors_of), HistoryProof)
+    archive = await sessions.archive_session(**who, before=Point.position(3), dry_run=True)
+    assert_type(archive, SessionArchive)
+
+
+async def anchors_of(epoch: str) -> list[Anchor]:
+    return [Anchor(epoch=epoch, revision=1, head="0" * 64, binding=None)]
 
 
 async def artifacts_are_adks_and_more(artifacts: ArtifactService) -> None:
@@ -192,9 +204,13 @@ async def a_store_acts_on_both(store: Store) -> None:
     assert_type(garbage, AsyncIterator[Garbage])
     async for each in garbage:
         assert_type(await store.remove_garbage(each), bool)
-    faults = [fault async for fault in store.check(app_name="a", full=True)]
+    faults = [fault async for fault in store.check(app_name="a", full=True, on_progress=checked)]
     assert_type(faults, list[Fault])
     assert_type(await store.repair(faults), list[Fault])
+
+
+def checked(so_far: Checked) -> None:
+    assert_type(so_far.sessions, int)
 
 
 async def content_is_encrypted(store: Store) -> None:
@@ -207,7 +223,10 @@ async def content_is_encrypted(store: Store) -> None:
 async def turns_run_one_at_a_time(store: Store, runner: Runner) -> None:
     who: dict[str, Any] = {"app_name": "a", "user_id": "u", "session_id": "s"}
     async with store.turns.hold(**who, wait_s=5) as hold:
+        assert_type(hold, TurnLease)
         assert_type(hold.fence, int)
+        assert_type(hold.abort_signal, asyncio.Event)
+        assert_type(hold.is_lost, bool)
     assert_type(await store.turns.status(**who), TurnStatus)
     assert_type(await store.turns.request_abort(**who), bool)
     message = types.Content(role="user", parts=[types.Part(text="hello")])

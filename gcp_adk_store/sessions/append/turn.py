@@ -55,6 +55,7 @@ class TurnLease:
         self.abort_signal = asyncio.Event()
         """Set when somebody asks the turn to stop, and when it is lost."""
         self.is_lost = False
+        """Whether this process knows that another turn has taken its place."""
         self.has_ended = False
         self.renewed_at = since
         """When the last write began that moved the end of the lease, by ``machine.monotonic``."""
