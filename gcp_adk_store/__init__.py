@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gcp_adk_store.imports import importer
+from gcp_adk_store.imports import offer
 
 if TYPE_CHECKING:
     from gcp_adk_store.adk_server.cloud_logging import CloudLoggingFormatter
@@ -180,7 +180,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-__getattr__ = importer(
+offer(
     __name__,
     {
         "errors": [name for name in __all__ if name.endswith("Error")],

@@ -6,25 +6,33 @@ for ADK and Google's clients.
 """
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-def importer(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return the function ``__getattr__`` of *package*.
+def offer(package: str, homes: Mapping[str, Sequence[str]]) -> None:
+    """Let *package* import its names at their first use, and list ``__all__`` alone to an editor.
+
+    It sets ``__getattr__`` and ``__dir__`` of the package. Type checkers do not see that: they refuse a name
+    that the package does not import for them.
 
     Args:
         package: The package's ``__name__``.
         homes: The names that it offers, by the module below it that has them.
     """
     home_of = {name: home for home, names in homes.items() for name in names}
+    module = sys.modules[package]
 
-    def __getattr__(name: str) -> Any:  # noqa: N807  # the package's
+    def import_name(name: str) -> Any:
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(importlib.import_module(f"{package}.{home_of[name]}"), name)
 
-    return __getattr__
+    def list_names() -> list[str]:
+        return [*module.__all__]
+
+    vars(module).update(__getattr__=import_name, __dir__=list_names)
 
 
 def how_to_install(extra: str) -> str:

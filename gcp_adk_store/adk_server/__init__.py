@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gcp_adk_store.imports import importer
+from gcp_adk_store.imports import offer
 
 if TYPE_CHECKING:
     from gcp_adk_store.adk_server.app import answer_errors, lifespan, tune_gc
@@ -33,7 +33,7 @@ __all__ = [
     "tune_gc",
 ]
 
-__getattr__ = importer(
+offer(
     __name__,
     {
         "app": ("answer_errors", "lifespan", "tune_gc"),

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gcp_adk_store.imports import importer
+from gcp_adk_store.imports import offer
 
 if TYPE_CHECKING:
     from gcp_adk_store.bulk.jobs import BulkStore, counts_of, run
@@ -27,7 +27,7 @@ __all__ = [
     "run",
 ]
 
-__getattr__ = importer(
+offer(
     __name__,
     {
         "jobs": ("BulkStore", "counts_of", "run"),

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gcp_adk_store.imports import importer
+from gcp_adk_store.imports import offer
 
 if TYPE_CHECKING:
     from gcp_adk_store.ces.apps.findings import Finding
@@ -60,7 +60,7 @@ __all__ = [
     "read_app",
 ]
 
-__getattr__ = importer(
+offer(
     __name__,
     {
         "apps.findings": ("Finding",),

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gcp_adk_store.imports import importer
+from gcp_adk_store.imports import offer
 
 if TYPE_CHECKING:
     from gcp_adk_store.inspector.app import create_app
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["IapAuthorization", "ModelRequestPlugin", "create_app"]
 
-__getattr__ = importer(
+offer(
     __name__,
     {
         "app": ("create_app",),

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gcp_adk_store.imports import importer
+from gcp_adk_store.imports import offer
 
 if TYPE_CHECKING:
     from gcp_adk_store.tasks.firestore import FirestorePushNotificationConfigStore, FirestoreTaskStore
@@ -16,7 +16,7 @@ __all__ = [
     "TaskStore",
 ]
 
-__getattr__ = importer(
+offer(
     __name__,
     {
         "firestore": ("FirestorePushNotificationConfigStore", "FirestoreTaskStore"),

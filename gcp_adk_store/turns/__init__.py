@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gcp_adk_store.imports import importer
+from gcp_adk_store.imports import offer
 
 if TYPE_CHECKING:
     from gcp_adk_store.sessions.append.turn import TurnLease
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TurnLease", "TurnPlugin", "TurnStatus", "Turns"]
 
-__getattr__ = importer(
+offer(
     __name__,
     {
         "plugin": ("TurnPlugin",),

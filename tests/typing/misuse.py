@@ -1,5 +1,6 @@
 """Mistakes that type checkers find: an ignored line without the mistake that it names is refused, too."""
 
+import gcp_adk_store
 from gcp_adk_store import Point, SessionInfo, SessionService, Store, TemplateSettings
 
 
@@ -10,6 +11,7 @@ async def mistakes_in_calls(sessions: SessionService, store: Store) -> None:
     await store.restore_session(app_name="a", user_id="u", session_id="s")  # type: ignore[call-arg]  # to where?
     Store.connect(project="p", on_conflict="overwrite")  # type: ignore[arg-type]
     Store.local(":memory:", on_conflct="merge")  # type: ignore[call-arg]  # misspelt
+    gcp_adk_store.TemplateSetings()  # type: ignore[attr-defined]  # misspelt
     TemplateSettings(missing="crash")  # type: ignore[arg-type]
 
 
