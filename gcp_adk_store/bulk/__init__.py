@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         VerifySessions,
         WriteParquet,
     )
+    from gcp_adk_store.erasure.pruning import Retention
 
 __all__ = [
     "BulkStore",
@@ -21,6 +22,7 @@ __all__ = [
     "PruneSessions",
     "ReadEvents",
     "ReadSessions",
+    "Retention",
     "VerifySessions",
     "WriteParquet",
     "counts_of",
@@ -36,6 +38,7 @@ offer(
             "PruneSessions",
             "ReadEvents",
             "ReadSessions",
+            "Retention",  # of a store's erasure
             "VerifySessions",
             "WriteParquet",
         ),

@@ -17,6 +17,7 @@ from gcp_adk_store.bulk import (
     PruneSessions,
     ReadEvents,
     ReadSessions,
+    Retention,
     VerifySessions,
     WriteParquet,
     jobs,
@@ -25,7 +26,6 @@ from gcp_adk_store.bulk import (
 from gcp_adk_store.bulk.jobs import as_json_line
 from gcp_adk_store.bulk.transforms import _Erase, _ListSessions, _Prune, _ReadRows
 from gcp_adk_store.codec.writes import EVERY_NAME
-from gcp_adk_store.erasure.pruning import Retention
 from gcp_adk_store.moving import export_parquet, records_of
 from gcp_adk_store.testing.conformance.running import event
 from tests.beam.conftest import lines

@@ -1,4 +1,4 @@
-"""Count what the documents of a user hold, without a decision about what they mean."""
+"""Count what the documents of a user hold."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
