@@ -9,6 +9,7 @@ from tools.website import words
     ("text", "found"),
     [
         ("You simply call it.", ["simply"]),
+        ("It mends the document, and tells you.", ["mends", "tells"]),
         ("Simply call it.", ["simply"]),
         ("It is stored via Firestore, e.g. in eur3.", ["e.g.", "via"]),
         ("There is no limit.", ["there is no"]),
@@ -43,3 +44,12 @@ def test_a_term_is_found_in_what_people_read_of_code() -> None:
     found = [(each.line, each.found) for each in words.findings_in_code("\n".join(lines))]
 
     assert [(1, "TOLD"), (2, "Mend"), (3, "told"), (4, "mended")] == found
+
+
+def test_a_term_is_found_between_the_values_of_an_f_string() -> None:
+    """From Python 3.12 on, its texts are tokens of their own."""
+    lines = ('raise ValueError(f"""{x} was', 'spelled so {y}, of which little {z} is known""")')
+
+    found = [(each.line, each.found) for each in words.findings_in_code("\n".join(lines))]
+
+    assert [(2, "spelled"), (2, "of which little")] == found

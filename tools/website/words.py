@@ -1,8 +1,8 @@
 """Find words and sentences that make documents hard to read: ``python -m tools.website.words``.
 
-The rules are those of Google's developer documentation style that a program can check. In documents code is
-left out: blocks, spans, addresses. In the package, names, docstrings, comments and messages are read for the
-terms that this project once had of its own.
+The rules are those of Google's developer documentation style that a program can check, and the terms that
+this project once had of its own. In documents code is left out: blocks, spans, addresses. In the package,
+names, docstrings, comments and messages are read for the terms.
 """
 
 import io
@@ -40,10 +40,9 @@ INSTEAD: Final = {
     r"currently": "leave it out, or say from which release on",
     r"there (?:is|are) no|(?:is|are) none": "say what there is, or make the thing the subject",
     r"seamless(?:ly)?|blazing(?:ly)?|powerful|robust(?:ly)?|performant": "say what it does, with a number",
-    r"tell(?:s|ing)?|told": "report, show, return, or distinguish",
     r"we|our|us": "name who: the store, the authors, you",
 }
-"""What is not said, each with what to say instead."""
+"""What documents do not say, each with what to say instead."""
 
 TERMS: Final = {
     r"mend(?:s|ed|ing)?": "repair, or fix",
@@ -53,10 +52,14 @@ TERMS: Final = {
     r"halves of": "lone surrogates",
     r"tell(?:s|ing)?|told": "report, show, raise, return, or distinguish",
     r"of which little": "say how much",
+}
+"""What neither documents nor the package say: terms that this project once had of its own."""
+
+IN_CODE: Final = {
     r"whilst|amongst|utili[sz]e[sd]?|e\.g\.|i\.e\.|and/or|via": "as in documents",
     r"(?:this|that) very|really|simply|obviously|basically": "leave it out",
 }
-"""What docstrings, comments and messages of the package do not say, each with what to say instead."""
+"""What docstrings, comments and messages of the package do not say either."""
 
 NAMES: Final = {
     r"told|tells": TERMS[r"tell(?:s|ing)?|told"],
@@ -85,6 +88,9 @@ _CODE: Final = (
     re.compile(r"^:::.*$", re.MULTILINE),
 )
 
+_TEXTS: Final = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+"""Kinds of tokens that people read; from Python 3.12 on, the texts of an f-string are tokens of their own."""
+
 _LOWER: Final = re.compile(r"(?:^|[.!?:|*>-] )[A-Z](?=[a-z])", re.MULTILINE)
 """The first letters of sentences: names such as None and US stay as they are."""
 
@@ -104,7 +110,7 @@ def findings(text: str, *, allowed: Sequence[str] = ()) -> Iterator[Finding]:
         prose = pattern.sub(_blank, prose)
     for phrase in allowed:
         prose = re.sub(re.escape(phrase), _blank, prose, flags=re.IGNORECASE)
-    for words, instead in INSTEAD.items():
+    for words, instead in (INSTEAD | TERMS).items():
         for found in re.finditer(rf"(?<![\w.-])(?:{words})(?![\w-])", _LOWER.sub(_lower, prose)):
             yield Finding(_line(prose, found.start()), found[0], instead)
     for start, sentence in _sentences(prose):
@@ -123,8 +129,8 @@ def findings_in_code(text: str) -> Iterator[Finding]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.NAME:
             terms, pattern = NAMES, r"(?:(?<=_)|\b)(?:{})(?=_|\b)"
-        elif token.type in (tokenize.STRING, tokenize.COMMENT) and " " in token.string:
-            terms, pattern = TERMS, r"(?<![\w.-])(?:{})(?![\w-])"
+        elif token.type in _TEXTS and " " in token.string:
+            terms, pattern = TERMS | IN_CODE, r"(?<![\w.-])(?:{})(?![\w-])"
         else:
             continue
         for words, instead in terms.items():

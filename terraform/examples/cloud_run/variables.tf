@@ -37,7 +37,7 @@ variable "deletion_protection" {
 }
 
 variable "gc_schedule" {
-  description = "When gcp-adk-store gc runs, in UTC and as cron spells it. Null never runs it."
+  description = "When gcp-adk-store gc runs, in UTC and in cron's format. Null never runs it."
   type        = string
   default     = "17 3 * * SUN"
 
@@ -205,7 +205,7 @@ variable "project_id" {
 }
 
 variable "prune" {
-  description = "Which sessions go by themselves: the app, when gcp-adk-store prune runs, in UTC and as cron spells it, and its options, such as --idle-days 90. Null keeps all."
+  description = "Which sessions go by themselves: the app, when gcp-adk-store prune runs, in UTC and in cron's format, and its options, such as --idle-days 90. Null keeps all."
   type = object({
     app      = string
     schedule = optional(string, "47 3 * * *")

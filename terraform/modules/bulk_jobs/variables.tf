@@ -16,7 +16,7 @@ variable "image" {
 }
 
 variable "jobs" {
-  description = "Jobs by names of your choice: read, export, erase, prune or verify, the app, further parameters of the template, and when it runs, in UTC and as cron spells it; without a schedule it runs by hand."
+  description = "Jobs by names of your choice: read, export, erase, prune or verify, the app, further parameters of the template, and when it runs, in UTC and in cron's format; without a schedule it runs by hand."
   type = map(object({
     app        = string
     job        = string
