@@ -77,6 +77,16 @@ class InvalidInputError(StoreError, InputValidationError):
 class SessionMissingError(StoreError, SessionNotFoundError):
     """The session does not exist or was deleted; nothing was written."""
 
+    def __init__(
+        self,
+        message: str = "the session does not exist",
+        *,
+        operation: str = "",
+        key: str = "",
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message, operation=operation, key=key, retry_after_s=retry_after_s)
+
 
 class SessionExistsError(StoreError, AlreadyExistsError):
     """A session with this id exists already; nothing was written."""

@@ -304,7 +304,7 @@ class _Routes:
         """Return what a session is, without its events."""
         info = await self.store.sessions.get_session_info(**key)
         if info is None:
-            raise SessionMissingError("the session does not exist")
+            raise SessionMissingError
         return info
 
     async def update_session_info(self, key: _Key, changed: ChangedInfo) -> SessionInfo:

@@ -106,7 +106,7 @@ async def archive(
     else:
         info = await at.store.sessions.get_session_info(**key)
         if info is None:
-            raise SessionMissingError("session not found")
+            raise SessionMissingError
         point = Point.position(max(0, info.events - (keep or 0)))
     with waiting("reading" if dry_run else "archiving"):
         found = await at.store.sessions.archive_session(**key, before=point, dry_run=dry_run)
@@ -177,7 +177,7 @@ async def repair(at: OpenStore, /, *, dry_run: bool, **key: Any) -> Result:
         if dry_run:
             session = await at.store.sessions.get_session(**key)
             if session is None:
-                raise SessionMissingError("session not found")
+                raise SessionMissingError
             made = repairs(session.events, error="")
             count = sum(len(each.get_function_responses()) for each in made)
         else:

@@ -302,7 +302,9 @@ def complete_event(stored: StoredEvent, found: Mapping[PayloadRef, bytes]) -> St
     elif whole in found:
         completed = decode_event(unpack_text(whole, found[whole]))
         if WHOLE in completed.missing:
-            raise StoredDataError(f"payload {whole} is an event that is a payload again")
+            raise StoredDataError(
+                f"payload {whole} is an event that refers to another payload; run gcp-adk-store fsck"
+            )
         return completed
     else:
         role = "user" if event.author == "user" else "model"

@@ -5,6 +5,7 @@ whose large parts are payloads as in sessions.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
@@ -39,6 +40,7 @@ _TEXT_BYTES: Final = 32 * 1024
 """A content over this size as JSON is a payload as a whole."""
 _EXCERPT: Final = 16 * 1024
 """Characters of a text in a payload that a search looks at."""
+_ID_FIRST: Final = re.compile(r'\{"id":("(?:[ !#-\[\]-~]|\\[ -~]){1,200}")')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +90,14 @@ def decode_memory(text: str) -> Memory:
         return Memory(**dict(_Envelope.model_validate(json.loads(text[: text.index("\n")]))))
     except (ValueError, RecursionError):
         pass
-    raise StoredDataError(f"a stored memory of {len(text)} characters is damaged")
+    raise StoredDataError(_damaged(text))
+
+
+def _damaged(text: str) -> str:
+    """Return what an error says of the memory in *text*, whose id comes first in it."""
+    found = _ID_FIRST.match(text)
+    which = "a memory whose id cannot be read" if found is None else f"the memory {found[1]}"
+    return f"{which} is damaged, of {len(text)} characters; gcp-adk-store fsck names its document"
 
 
 def has_id(text: str, memory_id: str) -> bool:
@@ -114,7 +123,7 @@ def searchable_text(text: str, memory: Memory) -> str:
         content: Any = from_json(content_text(text))["content"]
         return text_in(types.Content.model_construct(parts=content.get("parts")))
     except (ValueError, KeyError, AttributeError, TypeError) as exc:
-        raise StoredDataError(f"a stored memory of {len(text)} characters is damaged") from exc
+        raise StoredDataError(_damaged(text)) from exc
 
 
 def text_in(content: types.Content) -> str:

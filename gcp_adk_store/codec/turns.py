@@ -56,7 +56,10 @@ class WaitingMessage:
                 "state_delta": None | dict() as delta,
             }:
                 return cls(id=id_, message=message, time=time, state_delta=delta)
-        raise StoredDataError("a message in the inbox of the session is damaged")
+        raise StoredDataError(
+            f"a message of {len(text)} characters in the inbox of the session is damaged, and stops turns; "
+            "gcp-adk-store fsck counts such messages: restore the document from a backup"
+        )
 
 
 def turn_fields(turn: Turn) -> dict[str, FieldValue]:

@@ -158,7 +158,7 @@ _OF_BYTES: Final = frozenset({"body", "fresh", "window"})
 
 _NOT_FOR_HERE: Final = Foreign("ciphertext that was changed or made for another place")
 _OTHER_KEY: Final = Foreign("ciphertext of a key that was destroyed, or of another user", KeyDestroyedError)
-_PLAINTEXT: Final = Foreign("plaintext, which a store with encryption reads only with accept_plaintext")
+_PLAINTEXT: Final = Foreign("plaintext, which a store reads only with KmsEnvelope(accept_plaintext=True)")
 
 _EMPTY: Final[tuple[Any, ...]] = (None, {}, [])
 

@@ -8,6 +8,7 @@ docs/encryption.md lists every field.
 """
 
 import asyncio
+import math
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -291,8 +292,8 @@ class Keyring:
             now = self.documents.clock.now()
             if found is not None and now < found.free_at:
                 raise UnavailableError(
-                    f"the {scope.kind}'s data were erased, and other processes may still have the destroyed "
-                    f"key: new data can be stored in {found.free_at - now:.0f} s",
+                    f"data of the {scope.kind} was erased, and other processes may still have the destroyed "
+                    f"key; store new data after {math.ceil(found.free_at - now)} s",
                     retry_after_s=found.free_at - now,
                 )
 

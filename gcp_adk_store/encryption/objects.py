@@ -77,7 +77,9 @@ class SealedObjects(Around[Objects], ABC):
             StoredDataError: it is not accepted.
         """
         if not self._accept_plaintext:
-            raise StoredDataError(f"object {name!r} is plaintext, which is read only with accept_plaintext")
+            raise StoredDataError(
+                f"object {name!r} is plaintext; KmsEnvelope(accept_plaintext=True) lets the store read it"
+            )
 
     async def _to_read(self, scope: Scope, name: str) -> DataKey:
         """Return the key of *scope*.

@@ -104,7 +104,7 @@ class Anchors:
             (document,) = await documents.get([layout.session(key)], fields=HEADER_WITHOUT_STATE)
             found = [] if document is None else _living([document])
             if not found:
-                raise SessionMissingError("session not found")
+                raise SessionMissingError
             yield found
             return
         parent = layout.app(app) if user is None else layout.user(UserKey(app=app, user=user))

@@ -23,7 +23,7 @@ from gcp_adk_store.model.sessions import EventPlace, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState, merge_scopes
 from gcp_adk_store.sessions.read.completion import decode_events
 from gcp_adk_store.sessions.read.events import SessionEvents, end_of
-from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader
+from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.sessions.read.session_objects import beyond, require_place
 
 READS: Final = 40
@@ -77,7 +77,10 @@ class Step:
             PayloadMissingError: it is a payload as a whole that is gone, so nobody knows what it changed.
         """
         if self.stored.is_lost:
-            raise PayloadMissingError(f"the payload of event {self.event.id!r} is gone, and what it changed")
+            raise PayloadMissingError(
+                f"the payload of event {self.event.id!r} is gone, so its changes of state are unknown; "
+                "gcp-adk-store fsck names the payload"
+            )
         return self.event.actions.state_delta
 
 
@@ -108,7 +111,7 @@ class Look:
         """
         found = await reader.find(key, GetSessionConfig(num_recent_events=1))
         if found is None:
-            raise SessionMissingError(NOT_FOUND)
+            raise SessionMissingError
         shared = ScopedState(app=found.shared.app, user=found.shared.user)
         return cls(found.stored, reader, events), merge_scopes(shared)
 

@@ -96,7 +96,7 @@ async def look(store: Store, place: Place, mask: Mask) -> Vitals:
     path = storage.layout.session(key)
     (document,) = await storage.documents.get([path])
     if document is None:
-        raise SessionMissingError("the session does not exist")
+        raise SessionMissingError
     stored = read_session(document)
     found = await _segments(store, path)
     return vitals(document, stored, found, mask)
@@ -356,7 +356,7 @@ class Reader:
         """
         session = await self.store.sessions.get_session_at(**place.ids, at=at)
         if session is None:
-            raise SessionMissingError("the session does not exist")
+            raise SessionMissingError
         return session
 
 

@@ -41,7 +41,7 @@ async def conversation(visit: Visit) -> Response:
     """Show a session with its first events; 2 reads, and 1 for the first segment."""
     info = await visit.site.store.sessions.get_session_info(**visit.place.ids)
     if info is None:
-        raise SessionMissingError("the session does not exist")
+        raise SessionMissingError
     title = None if info.title is None else visit.mask.over(info.title)
     return visit.page("session.html", info=info, title=title, **await _events(visit))
 
@@ -111,7 +111,7 @@ async def timeline_page(visit: Visit) -> Response:
     """Show turns as waterfalls, 200 events to a page; 2 reads, and 1 for each segment of the page."""
     info = await visit.site.store.sessions.get_session_info(**visit.place.ids)
     if info is None:
-        raise SessionMissingError("the session does not exist")
+        raise SessionMissingError
     first, cursor = visit.number("first", 1), visit.cursor()
     page = await visit.reader.events(visit.place, cursor=cursor, order="oldest", limit=TIMELINE_EVENTS)
     turns = waterfalls(page.events)

@@ -50,7 +50,8 @@ def require_document(path: str, fields: Mapping[str, Any]) -> None:
     size = document_size(path, fields)
     if size > MAX_DOCUMENT_BYTES:
         raise InvalidInputError(
-            f"the document {path[:80]!r} would take {size} bytes, Firestore's limit is {MAX_DOCUMENT_BYTES}"
+            f"the document {path[:80]!r} would take {size} bytes, Firestore's limit is {MAX_DOCUMENT_BYTES}; "
+            "put large values into artifacts"
         )
 
 
@@ -90,7 +91,8 @@ def _weigh(value: Any, path: tuple[str, ...], depth: int) -> int:
             size = _within(len(value), path)
         case dict() | list() if depth == _MAX_DEPTH:
             raise InvalidInputError(
-                f"{_shown(path)} has over {_MAX_DEPTH} maps and arrays within each other, Firestore's limit"
+                f"{_shown(path)} has over {_MAX_DEPTH} maps and arrays within each other, Firestore's limit; "
+                "store the inner ones as JSON text"
             )
         case dict():
             size = sum(
@@ -100,23 +102,27 @@ def _weigh(value: Any, path: tuple[str, ...], depth: int) -> int:
         case list():
             size = _weigh_list(value, path, depth + 1)
         case _:
-            raise InvalidInputError(f"{_shown(path)} is a {type(value).__name__} that Firestore cannot hold")
+            raise InvalidInputError(
+                f"{_shown(path)} is a {type(value).__name__} that Firestore cannot hold; store it as text"
+            )
     return size
 
 
 def _weigh_list(values: Sequence[Any], path: tuple[str, ...], depth: int) -> int:
     if any(isinstance(item, list) for item in values):
-        raise InvalidInputError(f"{_shown(path)} is an array directly in an array, which Firestore refuses")
+        raise InvalidInputError(
+            f"{_shown(path)} is an array directly in an array, which Firestore refuses; put a map between"
+        )
     return sum(_weigh(item, path, depth) for item in values)
 
 
 def _weigh_name(name: str, path: tuple[str, ...]) -> int:
     size = _weigh_text(name, path)
     if not size or RESERVED.fullmatch(name):
-        raise InvalidInputError(f"{_shown(path)} is a name that Firestore reserves")
+        raise InvalidInputError(f"{_shown(path)} is a name that Firestore reserves; choose another")
     if size + sum(len(above.encode()) + 1 for above in path[:-1]) > MAX_NAME_BYTES:
         raise InvalidInputError(
-            f"{_shown(path)} takes over {MAX_NAME_BYTES} bytes, Firestore's limit of a name"
+            f"{_shown(path)} takes over {MAX_NAME_BYTES} bytes, Firestore's limit of a name; shorten it"
         )
     return size + 1
 
@@ -127,13 +133,14 @@ def _weigh_text(text: str, path: tuple[str, ...]) -> int:
     try:
         return _within(len(text.encode()), path)
     except UnicodeEncodeError:
-        raise InvalidInputError(f"{_shown(path)} holds a lone surrogate") from None
+        raise InvalidInputError(f"{_shown(path)} holds a lone surrogate; correct the text") from None
 
 
 def _within(size: int, path: tuple[str, ...]) -> int:
     if size > _MAX_VALUE_BYTES:
         raise InvalidInputError(
-            f"{_shown(path)} takes {size} bytes, Firestore's limit of one value is {_MAX_VALUE_BYTES}"
+            f"{_shown(path)} takes {size} bytes, Firestore's limit of one value is {_MAX_VALUE_BYTES}; "
+            "put it into an artifact"
         )
     return size
 

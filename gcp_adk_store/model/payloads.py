@@ -153,7 +153,7 @@ def require_age(older_than_s: float) -> None:
         InvalidInputError: it is below an hour, or larger than a float can be.
     """
     if isinstance(older_than_s, int) and older_than_s > sys.float_info.max:
-        raise InvalidInputError(f"older_than_s must be at most {sys.float_info.max:g}")
+        raise InvalidInputError("older_than_s is larger than a float can be; it must be finite")
     if not older_than_s >= _LEAST_AGE_S:
         raise InvalidInputError(
             f"older_than_s is {older_than_s}, it must be at least {_LEAST_AGE_S:.0f}: what is younger may be "

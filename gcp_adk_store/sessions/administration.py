@@ -21,7 +21,7 @@ from gcp_adk_store.sessions.fsck.run import Checker, OnProgress, start_of
 from gcp_adk_store.sessions.lifecycle.run import SessionArtifacts, SessionLifecycle
 from gcp_adk_store.sessions.listing.usage import SessionUsage, UserEvent, UserEvents, usage_of
 from gcp_adk_store.sessions.read.events import SessionEvents
-from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader
+from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.sessions.read.session_objects import to_session
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.redact.run import Redactor
@@ -193,7 +193,7 @@ class SessionAdministration(Closing):
             require_point(at)
         source = SessionKey(app=app_name, user=user_id, session=session_id)
         if not source.session:
-            raise SessionMissingError(NOT_FOUND)
+            raise SessionMissingError
         return await self._forks.fork(
             source,
             fork_key(source, to_user_id=to_user_id, to_session_id=to_session_id),

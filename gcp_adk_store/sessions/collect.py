@@ -139,7 +139,7 @@ class Collector:
         if owner is not None and self._memories.owns(owner.path):
             return await in_memories(self._storage, owner)
         if owner is None or self._storage.layout.level_of(owner.path) is None:
-            raise StoredDataError("it does not say which document it belongs to")
+            raise StoredDataError("no document of this store is its owner, so it stays; find who wrote it")
         key = self._storage.layout.session_at(owner.path)
         if key is None:
             ids_of(owner.path)  # refuses what Firestore would refuse

@@ -32,7 +32,6 @@ from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.append.run import Appender
 from gcp_adk_store.sessions.append.turn import TurnLease
 from gcp_adk_store.sessions.read.known import FollowedDocuments
-from gcp_adk_store.sessions.read.reader import NOT_FOUND
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
@@ -291,7 +290,8 @@ class Leases:
                 return Done(value=True)  # an attempt was not answered
             if attempts.maybe_applied:
                 raise OutcomeUnknownError(
-                    "sent and not answered, and it does not wait now; it was answered, or never arrived"
+                    "sent and not answered, and the message does not wait now: it never arrived, or a turn "
+                    "has taken it; read the session before you send it again"
                 )
             if not _has_turn(stored):
                 return Done(value=False)
@@ -387,7 +387,7 @@ def _living(stored: StoredSession | None) -> StoredSession:
         SessionMissingError: the session does not exist, or has expired.
     """
     if stored is None or stored.has_expired:
-        raise SessionMissingError(NOT_FOUND)
+        raise SessionMissingError
     return stored
 
 

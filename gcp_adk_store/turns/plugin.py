@@ -97,7 +97,7 @@ class TurnPlugin(BasePlugin):
         key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
         fresh = await self._turns.sessions.get_session(**key.ids, config=config)
         if fresh is None:
-            raise SessionMissingError("the session does not exist")
+            raise SessionMissingError
         session.events[:] = fresh.events
         session.state.clear()
         session.state.update(fresh.state)

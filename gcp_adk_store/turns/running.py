@@ -205,7 +205,7 @@ class Turns(HeldTurns):
         async with self.hold(**ids, on_busy="reject"):
             session = await self._sessions.get_session(**ids, config=HistoryConfig(history="full"))
             if session is None:
-                raise SessionMissingError("the session does not exist")
+                raise SessionMissingError
             made = repairs(session.events, error=error)
             for event in made:
                 await self._sessions.append_event(session, event)

@@ -215,7 +215,7 @@ async def test_the_usage_of_no_session_is_an_error(adk_store_local: Store) -> No
     await service.delete_session(**WHO)
 
     for session_id in ("session", "never", ""):
-        with pytest.raises(SessionMissingError, match="not found"):
+        with pytest.raises(SessionMissingError, match="the session does not exist"):
             await service.get_session_usage(**USER, session_id=session_id)
 
 

@@ -118,7 +118,7 @@ async def test_a_point_that_keeps_everything_changes_nothing(store: Store) -> No
 
 async def test_what_cannot_be_restored_is_reported(store: Store) -> None:
     """And nothing changes."""
-    with pytest.raises(SessionMissingError, match="not found"):
+    with pytest.raises(SessionMissingError, match="the session does not exist"):
         await store.sessions.restore_session(**WHO, at=Point.position(0))
     session = await fill(store, 3)
     with pytest.raises(PointMissingError, match="has 3 events, the point is after 4"):

@@ -621,6 +621,21 @@ async def test_damaged_memories_can_be_deleted(
     assert 1 == len((await memory.list_memories(**ann)).memories)
 
 
+@pytest.mark.parametrize(
+    ("text", "which"),
+    [('{"id":"m1","said":"secret"}\n{}', 'the memory "m1"'), ("secret", "a memory whose id cannot be read")],
+)
+async def test_a_damaged_memory_is_named_by_its_id(adk_store_local: Store, text: str, which: str) -> None:
+    """Without its content, and with the command that names its document."""
+    await adk_store_local.memory.add_events_to_memory(events=[said("tea")], **USER)
+    await change(adk_store_local, HEAD, {"tail": [text]})
+
+    with pytest.raises(StoredDataError) as caught:
+        await another(adk_store_local).search_memories(query="tea", **USER)
+    says = f"{which} is damaged, of {len(text)} characters; gcp-adk-store fsck names its document"
+    assert str(caught.value).endswith(f": {says}")
+
+
 @BOTH
 async def test_large_content_that_nothing_refers_to_is_garbage(
     store: Store, memory: MemoryService, monkeypatch: pytest.MonkeyPatch

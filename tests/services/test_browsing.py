@@ -147,7 +147,7 @@ async def test_events_of_a_missing_session_are_an_error(long: SessionService) ->
     """Also where a cursor is of an earlier session with the id; the error names call and session."""
     (first,) = await collect(long.iter_events(**WHO, limit=1))
     await long.delete_session(**WHO)
-    with pytest.raises(SessionMissingError, match="not found") as caught:
+    with pytest.raises(SessionMissingError, match="the session does not exist") as caught:
         await collect(long.iter_events(**WHO))
     await long.create_session(**WHO)
     with pytest.raises(SessionMissingError, match="the session of the cursor was deleted"):

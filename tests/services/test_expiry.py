@@ -53,9 +53,9 @@ async def test_a_session_ends_its_time_to_live_after_its_last_append(
     assert [{SESSION, "lasting"}] * 4 == [set(ids) for ids in seen]
     assert await sessions.get_session(**WHO) is None
     assert [["lasting"]] * 4 == await listed(sessions)
-    with pytest.raises(SessionMissingError, match="not found"):
+    with pytest.raises(SessionMissingError, match="the session does not exist"):
         await sessions.append_event(held, event("too late", delta={"user:kept": 2}))
-    with pytest.raises(SessionMissingError, match="not found"):
+    with pytest.raises(SessionMissingError, match="the session does not exist"):
         await anext(sessions.iter_events(**WHO))
     assert ["just in time"] == texts(held.events)
     assert {"kept": 1} == await sessions.get_user_state(app_name=APP, user_id=USER)
@@ -77,7 +77,7 @@ async def test_an_expired_session_has_no_usage_and_no_events(clock: Clock, sessi
 
     assert ["short"] == texts([one.event for one in first])
     assert ["lasting"] == texts(found) == texts(rest)
-    with pytest.raises(SessionMissingError, match="not found"):
+    with pytest.raises(SessionMissingError, match="the session does not exist"):
         await sessions.get_session_usage(**WHO)
 
 

@@ -323,5 +323,5 @@ class Conversation(Closing):
     async def _session(self, key: SessionKey) -> Session:
         session = await self._sessions.get_session(**key.names)
         if session is None:
-            raise SessionMissingError("the session does not exist", operation="send", key=str(key))
+            raise SessionMissingError(operation="send", key=str(key))
         return session

@@ -289,9 +289,7 @@ class SessionRuns:
             config=None if recent_events is None else GetSessionConfig(num_recent_events=recent_events),
         )
         if session is None:
-            raise SessionMissingError(
-                "the session does not exist", operation=invocation.operation, key=str(key)
-            )
+            raise SessionMissingError(operation=invocation.operation, key=str(key))
         return session
 
     async def _append(self, session: Session, ran: Answer, invocation: Invocation) -> str | None:

@@ -83,7 +83,9 @@ async def listen(
                 await stream.next()
         except TimeoutError as exc:
             stream.close()
-            raise UnavailableError(f"{stream.where}: DEADLINE_EXCEEDED; try again later") from exc
+            raise UnavailableError(
+                f"{stream.where}: no answer of the stream of changes in {timeout_s:.3g} s; try again later"
+            ) from exc
         except BaseException:
             stream.close()
             raise
@@ -148,7 +150,7 @@ class _Stream:
             while True:
                 message = await self._call.read()
                 if message is grpc.aio.EOF:
-                    raise UnavailableError(f"{self.where}: the stream of changes ended")
+                    raise UnavailableError(f"{self.where}: the stream of changes ended; try again later")
                 if self._is_snapshot(received(message)):
                     break
         self.document = None
@@ -167,7 +169,7 @@ class _Stream:
             case "document_delete" | "document_remove":
                 self._newest = None
             case "filter" if message.filter.count != (self._newest is not None):
-                raise UnavailableError(f"{self.where}: the stream of changes missed one")
+                raise UnavailableError(f"{self.where}: the stream of changes left out a change")
             case "target_change":
                 change = message.target_change
                 if change.target_change_type == values.TARGET_REMOVED:

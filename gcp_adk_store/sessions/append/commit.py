@@ -44,7 +44,7 @@ from gcp_adk_store.model.sessions import (
 from gcp_adk_store.sessions.append.turn import TurnLease
 from gcp_adk_store.sessions.lifecycle.renewal import Lifetimes
 from gcp_adk_store.sessions.read.completion import Found
-from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader, segment_missing
+from gcp_adk_store.sessions.read.reader import SessionReader, segment_missing
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class SessionRecorder:
         if base is None:
             seen = await self.reader.stored(key)
             if seen is None:
-                raise SessionMissingError(NOT_FOUND)
+                raise SessionMissingError
             base, merging = seen.marker, True
         parts_at = None
         if change.has_payloads:
@@ -362,7 +362,7 @@ def resolve(
             raise OutcomeUnknownError(
                 "sent and not answered, and then the session was gone; read before repeating it"
             )
-        raise SessionMissingError(NOT_FOUND)
+        raise SessionMissingError
     if outcome in (AppendOutcome.LANDED, AppendOutcome.HELD):
         return Appended(marker=stored.marker, tail_bytes=0, was_held=outcome is AppendOutcome.HELD)
     if outcome is AppendOutcome.PARTLY:

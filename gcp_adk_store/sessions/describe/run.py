@@ -10,7 +10,6 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.describe.decide import Description, SessionInfo
 from gcp_adk_store.sessions.describe.format import HEADER_OF_INFO, describe_write, read_info
-from gcp_adk_store.sessions.read.reader import NOT_FOUND
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 
@@ -50,7 +49,7 @@ def _described(
         SessionMissingError: the session does not exist.
     """
     if found is None:
-        raise SessionMissingError(NOT_FOUND)
+        raise SessionMissingError
     stored, info = found
     described = description.applied_to(info)
     if described == info:

@@ -31,7 +31,7 @@ from gcp_adk_store.sessions.fork.format import fork_writes, in_commits, payload_
 from gcp_adk_store.sessions.lifecycle.building import SessionBuilder
 from gcp_adk_store.sessions.lifecycle.run import SessionArtifacts, SessionLifecycle
 from gcp_adk_store.sessions.read.completion import Found, Past, in_initial, in_texts, refs_in
-from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader
+from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.sessions.read.session_objects import made_session
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.settings import SessionLimits
@@ -93,7 +93,7 @@ class SessionForks:
         async def made() -> Session | Changed:
             found = await self._reader.find_past(source, at, reader=target.owner)
             if found is None:
-                raise SessionMissingError(NOT_FOUND)
+                raise SessionMissingError
             whole, past, seen = found
             # Another call may redact an event after the session was read, and before its segments are.
             is_torn = await offload(lambda: has_unreported(past.texts), light=False)
@@ -104,7 +104,7 @@ class SessionForks:
             except PayloadMissingError:
                 now = await self._reader.header(source)
                 if now is None or now.epoch != whole.epoch:
-                    raise SessionMissingError(NOT_FOUND) from None
+                    raise SessionMissingError from None
                 if now.update_time == whole.update_time:
                     raise
                 return CHANGED  # another call replaced a value, and a collector removed its payload

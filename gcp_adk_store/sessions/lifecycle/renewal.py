@@ -7,7 +7,7 @@ from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.session_fields import Expiry
 from gcp_adk_store.model.sessions import Marker, StoredSession
 from gcp_adk_store.sessions.read.payloads import renew
-from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader, segment_missing
+from gcp_adk_store.sessions.read.reader import SessionReader, segment_missing
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 
@@ -57,7 +57,7 @@ class Lifetimes:
         if base.has_expired(self._storage.documents.clock.now()):
             seen = await self._reader.header(key)
             if seen is None or seen.has_expired:
-                raise SessionMissingError(NOT_FOUND)
+                raise SessionMissingError
 
     async def _renew(
         self, key: SessionKey, base: Marker, spilled: frozenset[PayloadPlace], *, parts_at: int

@@ -23,7 +23,7 @@ from gcp_adk_store.kernel.concurrency import Pauses, stepping
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import EventPlace, Segment, StoredSession
 from gcp_adk_store.sessions.read.completion import decode_events, decoded
-from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader, segment_missing
+from gcp_adk_store.sessions.read.reader import SessionReader, segment_missing
 from gcp_adk_store.sessions.read.session_objects import beyond, require_either, require_limit, require_place
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
@@ -53,9 +53,9 @@ async def versions(storage: SessionStorage, key: SessionKey) -> AsyncGenerator[S
             (document,) = come if come is not None else await documents.get([path])
             stored = None if document is None else await decoded(read_session, document)
             if stored is None or stored.has_expired:
-                raise SessionMissingError(
-                    NOT_FOUND if last is None else "the session was deleted, or expired"
-                )
+                if last is None:
+                    raise SessionMissingError
+                raise SessionMissingError("the session was deleted, or expired")
             if last is not None:
                 _require_same(last, stored)
             is_new = last is None or stored.update_time != last.update_time

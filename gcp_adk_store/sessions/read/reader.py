@@ -51,8 +51,6 @@ from gcp_adk_store.sessions.read.completion import (
 from gcp_adk_store.sessions.read.known import AsOf, FollowedDocuments, KnownTails, WindowReader, segment_bytes
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
-NOT_FOUND: Final = "session not found"
-
 _SEGMENTS_PER_READ: Final = 1000
 """Keeps requests far below 10 MiB, with paths of up to 6 kB."""
 
@@ -312,7 +310,7 @@ class SessionReader(CompletingReader):
         """
         stored = await self.stored(key)
         if stored is None or stored.has_expired:
-            raise SessionMissingError(NOT_FOUND)
+            raise SessionMissingError
         return stored
 
     async def _noted(self, document: Document) -> StoredSession:

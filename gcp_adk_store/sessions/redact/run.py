@@ -34,7 +34,7 @@ from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.sessions.append.commit import SessionRecorder
 from gcp_adk_store.sessions.append.encode import EventEncoder
 from gcp_adk_store.sessions.read.completion import Past, decoded, refs_in, segment_in
-from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader, segment_missing
+from gcp_adk_store.sessions.read.reader import SessionReader, segment_missing
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.redact.format import (
     marker_of,
@@ -112,7 +112,7 @@ class Redactor:
             nonlocal base
             require_not_restored(seen.stored, base, attempts)
             if seen.stored is None:
-                raise SessionMissingError(NOT_FOUND)
+                raise SessionMissingError
             base, done = seen.stored, seen.planned
             if done is None:
                 return READ_AGAIN

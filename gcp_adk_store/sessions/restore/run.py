@@ -26,7 +26,7 @@ from gcp_adk_store.sessions.append.encode import EventEncoder
 from gcp_adk_store.sessions.lifecycle.renewal import Lifetimes
 from gcp_adk_store.sessions.lifecycle.run import SessionArtifacts
 from gcp_adk_store.sessions.read.completion import Past, refs_in
-from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader
+from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.restore.decide import followed_by, rewound
 from gcp_adk_store.sessions.restore.format import (
@@ -85,7 +85,7 @@ def _decided(
         return Done(seen.unfinished)
     require_not_restored(stored, base, attempts)
     if stored is None or stored.has_expired:
-        raise SessionMissingError(NOT_FOUND)
+        raise SessionMissingError
     if seen.events is not None and only_of_events not in (None, seen.events):
         raise SessionConflictError(
             f"the session has {seen.events} events now, and {only_of_events} were kept; another call "

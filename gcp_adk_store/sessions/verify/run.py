@@ -68,7 +68,7 @@ async def verify(
 async def _now(storage: SessionStorage, key: SessionKey) -> StoredSession:
     (document,) = await storage.documents.get([storage.layout.session(key)])
     if document is None or (stored := read_session(document)).has_expired:
-        raise SessionMissingError("session not found")
+        raise SessionMissingError
     return stored
 
 
