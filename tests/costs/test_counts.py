@@ -5,6 +5,7 @@ import itertools
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import grpc
@@ -13,6 +14,9 @@ from google.adk.artifacts import BaseArtifactService
 from google.adk.artifacts import GcsArtifactService as AdkGcsArtifactService
 from google.adk.events import Event, EventActions
 from google.adk.integrations.firestore import FirestoreSessionService as AdkFirestoreSessionService
+from google.adk.integrations.firestore.firestore_memory_service import (
+    FirestoreMemoryService as AdkFirestoreMemoryService,
+)
 from google.adk.sessions import BaseSessionService
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import firestore
@@ -22,13 +26,25 @@ from google.cloud.firestore_v1.types import Document, Write
 from google.cloud.storage import Client
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, GcsArtifactService
-from gcp_adk_store.costs.counts import BuiltinServices, Operations, Scope, Services, StoreServices, Workload
+from gcp_adk_store import FirestoreSessionService, GcsArtifactService, MemoryService, Store
+from gcp_adk_store.costs.counts import (
+    BuiltinServices,
+    Operations,
+    Scope,
+    Services,
+    StoreServices,
+    Workload,
+    builtin_recall,
+    store_recall,
+)
+from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.meters import FirestoreMeter, MeteredSession
 from tests.support.lengths import at_length
+from tools.benchmarks.memory_embedder import PartsEmbedder
 
 USER: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user"}
+USED: Final[dict[str, Any]] = {"turns_per_day": 10, "events_per_turn": 2, "history": 0}
 HISTORIES: Final = (0, 10, 100, at_length(210, 400))
 ADKS_HISTORIES: Final = at_length((0, 10, 40), HISTORIES)
 """What ADK's services read grows with each event alike, so that few show it."""
@@ -57,6 +73,13 @@ def metered(meter: FirestoreMeter) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FIRESTORE_VARIABLE, meter.address)
         yield
+
+
+@pytest.fixture
+def metered_all(meter: FirestoreMeter) -> Iterator[FirestoreMeter]:
+    """A meter that all services of the test talk through."""
+    with metered(meter):
+        yield meter
 
 
 def store_service(project: str) -> BaseSessionService:
@@ -351,3 +374,69 @@ async def test_artifacts_cost_what_the_model_says(
     costs = model.turn(Workload(turns_per_day=1, events_per_turn=1, history=0, **used), 0, cold=True)
 
     assert (costs.class_a, costs.class_b) == (figures.class_a, figures.class_b)
+
+
+def noted(number: int) -> Event:
+    """Return an event of the same size for each number."""
+    return Event(
+        id=f"{number:06}",
+        author="user",
+        timestamp=1e9,
+        content=types.Content(parts=[types.Part(text=f"note{number:06} {'x' * 1400}")]),
+    )
+
+
+@pytest.mark.sample(1)
+@pytest.mark.emulators
+@pytest.mark.parametrize("dimensions", [0, 1024], ids=["words", "vectors"])
+async def test_memories_of_the_store_cost_what_the_model_says(
+    metered_all: FirestoreMeter, project: str, dimensions: int
+) -> None:
+    """Additions with all their seals and merges, and searches of processes that know the user or not."""
+    embedder = PartsEmbedder(dimensions) if dimensions else None
+    count, added = at_length(150, 300), 2
+    async with Store.connect(project=project, embedder=embedder) as store:
+        memory = store.memory
+        await memory.search_memory(query="note000001", **USER)
+        metered_all.take()
+        for first in range(0, count, added):
+            await memory.add_events_to_memory(events=[noted(first), noted(first + 1)], **USER)
+        made = billed(metered_all)
+        snapshot = await memory._keeper.reader.read(UserKey(app="app", user="user"))
+        assert snapshot is not None
+        size = len(snapshot.texts[0].encode())
+        held: dict[str, Any] = {"memories": count, "memory_bytes": size, "vector_dimensions": dimensions}
+        recall = Workload(**USED, **held, memories_per_turn=added)
+        modelled = store_recall(recall, cold=False).times(count // added)
+        assert (round(modelled.writes), round(modelled.deletes)) == (made.writes, made.deletes)
+        metered_all.take()
+
+        searched = replace(recall, searches_per_turn=1)
+        await memory.search_memory(query="note000001", **USER)
+        assert store_recall(searched, cold=False).reads == billed(metered_all).reads
+        cold = MemoryService(store.sessions.storage, embedder=embedder)
+        await cold.search_memory(query="note000001", **USER)
+        assert store_recall(searched, cold=True).reads == billed(metered_all).reads
+        cold = MemoryService(store.sessions.storage, embedder=embedder)
+        await cold.add_events_to_memory(events=[noted(count), noted(count + 1)], **USER)
+        assert store_recall(recall, cold=True).reads == billed(metered_all).reads
+
+
+@pytest.mark.emulators
+async def test_memories_of_adks_service_cost_what_the_model_says(
+    metered_all: FirestoreMeter, project: str
+) -> None:
+    """A query for each word reads every memory that has it, or is billed as one read."""
+    client = firestore.AsyncClient(project=project)
+    service = AdkFirestoreMemoryService(client=client)
+    words = [types.Part(text=f"apple {'pear' if number < 2 else 'plum'}") for number in range(6)]
+    events = [Event(author="user", content=types.Content(parts=[part])) for part in words]
+    await service.add_events_to_memory(events=events, **USER)
+    assert builtin_recall(Workload(**USED, memories_per_turn=6)) == billed(metered_all)
+    await service.search_memory(query="apple pear plum quince", **USER)
+
+    recall = Workload(
+        **USED, memories=6, searches_per_turn=1, query_words=4, word_matches=(6 + 2 + 4 + 1) / 4
+    )
+    assert builtin_recall(recall) == billed(metered_all)
+    client.close()

@@ -5,6 +5,7 @@ import base64
 import contextlib
 import os
 import pickle
+from typing import Any
 
 import pytest
 from a2a.server.cluster import ConcurrentTaskModificationError
@@ -13,7 +14,6 @@ from a2a.utils.errors import InvalidParamsError
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from gcp_adk_store import InvalidInputError, Store, StoredDataError, TaskConflictError
-from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.tasks import TaskStore
 from tests.support.small_pieces import use_small_pieces
 from tests.support.stored import change, put
@@ -262,7 +262,7 @@ async def test_all_tasks_of_an_owner_are_erased_with_their_pieces(opened: Open) 
     [{"format": "none"}, {"id": "x" * 2000}, {"state": "done"}, {"body": b"none"}, {"sha256": "0" * 64}],
 )
 async def test_a_damaged_task_takes_no_listing_with_it(
-    opened: Open, damage: dict[str, FieldValue], caplog: pytest.LogCaptureFixture
+    opened: Open, damage: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The others are listed, a warning names the path of the damaged one, and its own read is an error."""
     store = opened()

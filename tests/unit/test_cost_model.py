@@ -9,13 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError
-from gcp_adk_store.costs.counts import BOUNDS, BuiltinServices, Operations, Services, StoreServices, Workload
+from gcp_adk_store.costs import counts
+from gcp_adk_store.costs.counts import (
+    BOUNDS,
+    BuiltinServices,
+    Operations,
+    Services,
+    StoreServices,
+    Workload,
+    builtin_recall,
+    store_recall,
+)
 from gcp_adk_store.costs.month import (
     bill_of_a_month,
     operations_of_a_month,
     stored_gib,
 )
 from gcp_adk_store.costs.prices import FREE_QUOTA, US_CENTRAL1, Prices
+from gcp_adk_store.memory import vectors
+from gcp_adk_store.model import memories as model
 
 OURS, BUILTIN = StoreServices(), BuiltinServices()
 BOTH: list[Services] = [OURS, BUILTIN]
@@ -203,3 +215,29 @@ def test_a_cold_process_is_the_worst_case(workload: Workload) -> None:
 
     assert total(OURS, warm) <= total(OURS, workload) * (1 + 1e-9)
     assert total(OURS, workload) <= total(OURS, cold) * (1 + 1e-9)
+
+
+def test_the_model_has_the_sizes_of_the_store() -> None:
+    """Of what the head holds, and of full documents."""
+    assert model.SEAL_BYTES == vectors.FRESH_BYTES == counts.SEAL_BYTES
+    assert model.FULL_BYTES == counts.FULL_SHARD_BYTES
+    assert vectors.PART_BYTES == counts.FULL_PART_BYTES
+    assert model.DIGEST_BYTES == counts.KEY_BYTES
+
+
+def test_a_month_has_the_operations_of_memories() -> None:
+    """Of each turn, by the share of cold processes; nothing without memories."""
+    plain = Workload(turns_per_day=10, events_per_turn=2, history=0)
+    half = replace(plain, cold_share=0.5)
+    recalling = replace(half, memories=1000, memories_per_turn=1, searches_per_turn=2, memory_bytes=1000)
+
+    def more(services: Services) -> Operations:
+        with_memories = operations_of_a_month(services, recalling)
+        return with_memories + operations_of_a_month(services, plain).times(-1)
+
+    base = operations_of_a_month(OURS, half).reads
+    shards = store_recall(recalling, cold=True).reads - 2
+    assert operations_of_a_month(OURS, recalling).reads - base == pytest.approx(300 * (2 + 0.5 * shards))
+    assert more(BUILTIN).reads == pytest.approx(300 * 2 * 5 * 10)
+    assert more(BUILTIN).writes == pytest.approx(300)
+    assert Operations() == store_recall(plain, cold=True) == builtin_recall(plain)

@@ -1,16 +1,20 @@
-"""Show that artifacts are laid out as ADK lays them out, and come back as they were."""
+"""Show that artifacts are laid out as ADK lays them out, and come back as they were, gzip unpacked whole."""
 
+import gzip
+import io
 import json
 import math
+import zlib
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from google.genai import types
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError, StoredDataError
+from gcp_adk_store.artifacts.files import Unpacked
 from gcp_adk_store.codec.names import (
     UPLOADS,
     filenames,
@@ -57,6 +61,9 @@ RESERVED = [
     "adkStoreJson",
 ]
 TEXT = types.Part(text="t")
+LARGE = bytes(20 * 1024 * 1024)
+CONTENTS = st.lists(st.binary(max_size=50), min_size=1, max_size=3)
+CUTS = st.lists(st.integers(1, 30), max_size=10)
 
 
 def key(filename: str, *, app: str = "shop", session: str | None = "s") -> ArtifactKey:
@@ -329,3 +336,52 @@ def test_an_upload_is_no_artifact(artifact: ArtifactKey, version: int, other: Ar
     assert waiting.startswith(user_prefix(squatter.scope))
     assert set() == filenames([waiting], user_prefix(squatter.scope))
     assert waiting not in {object_name(squatter, version), object_name(other, version)}
+
+
+def unpack(stream: bytes, cuts: list[int]) -> bytes:
+    """Return what *stream* becomes when it comes in pieces of these sizes, and the rest at once."""
+    file = io.BytesIO()
+    unpacked = Unpacked(file)
+    for size in cuts:
+        unpacked.write(stream[:size])
+        stream = stream[size:]
+    unpacked.write(stream)
+    unpacked.require_end()
+    return file.getvalue()
+
+
+@given(CONTENTS, CUTS, st.sampled_from([b"", bytes(3), b"padding"]))
+def test_all_members_are_unpacked(contents: list[bytes], cuts: list[int], padding: bytes) -> None:
+    """One after the other, wherever the stream is cut; padding at the end does not count."""
+    stream = b"".join(map(gzip.compress, contents)) + padding
+
+    assert b"".join(contents) == unpack(stream, cuts)
+
+
+def test_a_small_stream_may_become_large() -> None:
+    """20 MiB from 20 KiB, some at a time."""
+    assert LARGE == unpack(gzip.compress(LARGE), [])
+
+
+def test_nothing_becomes_nothing() -> None:
+    """As an empty object has no gzip header either."""
+    assert b"" == unpack(b"", [])
+
+
+@given(CONTENTS, CUTS, st.data())
+def test_a_stream_that_was_cut_is_reported(
+    contents: list[bytes], cuts: list[int], data: st.DataObject
+) -> None:
+    """Never the start of it as if it were all, not even where a member's header was cut."""
+    members = list(map(gzip.compress, contents))
+    left = data.draw(st.integers(1, len(members[-1]) - 1))
+    with pytest.raises(zlib.error):
+        unpack(b"".join(members)[:-left], cuts)
+
+
+@given(st.binary(min_size=1), CUTS)
+def test_another_stream_is_reported(stream: bytes, cuts: list[int]) -> None:
+    """What is marked as gzip and is none."""
+    assume(not stream.startswith(b"\x1f\x8b"))
+    with pytest.raises(zlib.error):
+        unpack(stream, cuts)

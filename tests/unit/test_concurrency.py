@@ -1,16 +1,20 @@
-"""Show which calls get a permit, in which order, and what happens to the others."""
+"""Show how calls wait, begin in turns and end together, and what a bounded memory of values keeps."""
 
 import asyncio
 import gc
 import threading
-from collections.abc import Coroutine, Iterator
+import weakref
+from collections.abc import Callable, Coroutine, Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from gcp_adk_store import OverloadedError, UnavailableError
-from gcp_adk_store.kernel.concurrency import Limiter, Permit
-from gcp_adk_store.kernel.operation import part_of
+from gcp_adk_store.artifacts.files import to_its_end
+from gcp_adk_store.kernel.concurrency import Limiter, Lru, Permit, gather
+from gcp_adk_store.kernel.operation import paced, part_of
+from tests.support.loop_work import Turns
 from tests.support.quick_time import QuickTime
 
 HANGS_S = 60.0
@@ -280,3 +284,215 @@ def test_the_garbage_collector_may_come_while_a_permit_is_acquired(*, granted: b
     finally:
         gc.set_threshold(*thresholds)
         gc.enable()
+
+
+class Hanging:
+    """A call that ends only by being cancelled, and remembers that."""
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+        self.cancelled = False
+
+    async def __call__(self) -> None:
+        self.started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+
+
+async def fail_after(started: asyncio.Event, error: Exception, cause: Exception | None = None) -> None:
+    """Raise *error* once *started* is set."""
+    await started.wait()
+    raise error from cause
+
+
+async def test_the_first_failure_cancels_the_rest() -> None:
+    """Nothing goes on in the background once the whole has failed."""
+    rest = [Hanging(), Hanging()]
+    async with asyncio.timeout(HANGS_S):
+        with pytest.raises(UnavailableError, match="later"):
+            await gather([rest[0](), fail_after(rest[1].started, UnavailableError("later")), rest[1]()])
+
+    assert [True, True] == [call.cancelled for call in rest]
+
+
+async def test_the_first_of_several_failures_counts() -> None:
+    """When cancelling makes others fail too, the error that began it is raised."""
+    hanging = Hanging()
+    first = UnavailableError("first")
+
+    async def fail_when_cancelled() -> None:
+        try:
+            await hanging()
+        finally:
+            raise UnavailableError("second")
+
+    async with asyncio.timeout(HANGS_S):
+        with pytest.raises(UnavailableError) as caught:
+            await gather([fail_when_cancelled(), fail_after(hanging.started, first)])
+
+    assert first is caught.value
+
+
+async def test_a_cancelled_caller_cancels_the_calls() -> None:
+    """Whoever stops waiting stops the work, and sees a cancellation, not a failure."""
+    hanging = Hanging()
+    task = asyncio.create_task(gather([hanging()]))
+    await hanging.started.wait()
+    task.cancel()
+    await asyncio.wait([task], timeout=HANGS_S)
+
+    assert (True, True) == (task.cancelled(), hanging.cancelled)
+
+
+async def test_calls_that_begin_together_take_turns_of_the_loop() -> None:
+    """In the order of arrival; a call that was cancelled meanwhile holds up none behind it."""
+    begun: list[int] = []
+    tasks = [asyncio.create_task(begin(number, begun)) for number in range(50)]
+    counts = [0]
+    while len(begun) < 49:
+        await asyncio.sleep(0)
+        counts.append(len(begun))
+        tasks[20].cancel()
+
+    assert begun == [number for number in range(50) if number != 20]
+    assert max(after - before for before, after in pairwise(counts)) == 16
+
+
+@pytest.mark.parametrize("each_turn", [3, 9, 16, 20])
+async def test_calls_that_arrive_while_others_wait_begin_after_those(each_turn: int) -> None:
+    """However many arrive in a turn, no more than 16 begin in one."""
+    begun: list[int] = []
+    counts = [0]
+    tasks = [asyncio.create_task(begin(number, begun)) for number in range(26)]
+    while len(begun) < len(tasks):
+        await asyncio.sleep(0)
+        counts.append(len(begun))
+        if len(counts) < 12:
+            numbers = range(len(tasks), len(tasks) + each_turn)
+            tasks += [asyncio.create_task(begin(number, begun)) for number in numbers]
+
+    assert begun == [*range(len(tasks))]
+    assert max(after - before for before, after in pairwise(counts)) == 16
+
+
+def test_a_loop_that_was_closed_while_calls_waited_is_forgotten() -> None:
+    """Once another loop begins calls."""
+    gc.freeze()  # else each collection goes through all that earlier tests left
+
+    def closed() -> weakref.ref[asyncio.AbstractEventLoop]:
+        loop = asyncio.new_event_loop()
+        tasks = [loop.create_task(begin(number, [])) for number in range(50)]
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+        loop.close()
+        assert not all(task.done() for task in tasks)
+        return weakref.ref(loop)
+
+    loop = closed()
+    asyncio.run(begin(0, []))
+    gc.collect()
+
+    assert loop() is None
+
+
+async def begin(number: int, begun: list[int]) -> None:
+    """Begin a call, and note that."""
+    await paced()
+    begun.append(number)
+
+
+async def test_work_on_a_thread_ends_before_its_call_though_all_tasks_are_cancelled() -> None:
+    """As an event loop does that ends."""
+    may_end, others = threading.Event(), asyncio.all_tasks()
+    call = asyncio.create_task(to_its_end(may_end.wait, HANGS_S))
+    await asyncio.sleep(0)
+    for task in asyncio.all_tasks() - others:
+        task.cancel()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    had_ended = call.done()
+    may_end.set()
+    await asyncio.wait([call])
+
+    assert not had_ended
+    assert call.cancelled()
+
+
+async def test_others_have_their_turn_between_calls_that_wait_for_nothing(
+    ticking: Callable[[float], object],
+) -> None:
+    """On a machine that takes its whole share of time for each call."""
+    ticking(0.005)
+    turns = Turns()
+
+    async def call(number: int) -> int:
+        return number
+
+    others = asyncio.create_task(turns.run())
+    assert list(range(1000)) == await gather(map(call, range(1000)))
+    others.cancel()
+
+    assert turns.count >= 1000 // 32
+
+
+@pytest.fixture
+def cache() -> Lru[str, str]:
+    """Texts of 100 characters together."""
+    return Lru(100, size_of=len)
+
+
+def known(cache: Lru[str, str]) -> str:
+    """Return the keys whose values *cache* has, without a use of them that it would count."""
+    return "".join(sorted(cache._known))
+
+
+def test_the_least_recently_used_is_forgotten_first(cache: Lru[str, str]) -> None:
+    """As many as it takes to stay within the bound."""
+    for key in "abc":
+        cache.put(key, "x" * 33)
+    cache.get("a")
+    cache.put("d", "x" * 60)
+
+    assert "ad" == known(cache)
+
+
+def test_without_sizes_the_values_are_counted() -> None:
+    """A capacity of 0 keeps none."""
+    three, none = Lru[int, str](3), Lru[int, str](0)
+    for number in range(5):
+        three.put(number, "x")
+        none.put(number, "x")
+
+    assert [2, 3, 4] == [number for number in range(5) if three.get(number)]
+    assert [] == [number for number in range(5) if none.get(number)]
+
+
+def test_one_that_does_not_fit_is_not_kept(cache: Lru[str, str]) -> None:
+    """And drives nothing out."""
+    cache.put("a", "x" * 100)
+    cache.put("b", "x" * 101)
+
+    assert "a" == known(cache)
+
+
+def test_putting_again_counts_once(cache: Lru[str, str]) -> None:
+    """The last value counts."""
+    for size in (90, 10, 50):
+        cache.put("a", "x" * size)
+    cache.put("b", "y" * 50)
+
+    assert "ab" == known(cache)
+    assert "x" * 50 == cache.get("a")
+
+
+def test_what_is_forgotten_leaves_room(cache: Lru[str, str]) -> None:
+    """The keys that are meant, and no others."""
+    for key in "abc":
+        cache.put(key, "x" * 30)
+    cache.forget(lambda key: key in "ab")
+    cache.put("d", "x" * 70)
+
+    assert "cd" == known(cache)
