@@ -1,21 +1,25 @@
-"""What docs/telemetry.md and the dashboards name is what is emitted."""
+"""What docs/telemetry.md and the dashboards name is what is emitted, and without an SDK nothing is."""
 
 import asyncio
 import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any, get_args
 
 import pytest
+from opentelemetry import trace
 
 from gcp_adk_store import OutcomeUnknownError, SessionConflictError, UnavailableError, errors
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Entered
-from gcp_adk_store.kernel.operation import Operation
+from gcp_adk_store.kernel.operation import Operation, part_of, running
+from gcp_adk_store.kernel.telemetry import log_fields
 from gcp_adk_store.testing.emulators import Emulator
 from tests.support.ready_programs import ready_programs
 from tests.telemetry.watched import OWN, Measurements, Watched, attributes_of
@@ -267,3 +271,53 @@ def test_every_outcome_and_failure_is_one_that_the_documents_name(emitted: Emitt
 
     outcomes = set(re.findall(r"`(\w+)`", said["gcp_adk_store.outcome"]))
     assert emitted.values_of("gcp_adk_store.outcome") == outcomes
+
+
+def nobody_asks() -> int:
+    """Fail the test if somebody computes the size of a message."""
+    raise AssertionError
+
+
+@pytest.fixture
+def without_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no test had set an SDK in this process, where it stays."""
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
+    monkeypatch.setattr(telemetry, "_PROVIDER", trace.ProxyTracerProvider())
+    monkeypatch.setattr(telemetry._Sdk, "tracer", None)
+
+
+def test_what_is_counted_outside_of_all_operations_is_nowhere() -> None:
+    """As of the commands' own looks at storage, also where they have a deadline."""
+    with part_of(1):
+        telemetry.count_conflict()
+        telemetry.count_content(sent=1)
+        telemetry.count_lookups("segments", hits=1, misses=0)
+        telemetry.count_spilled(1, "bucket")
+        telemetry.count_storage_request()
+
+        assert running() is None
+        assert {} == log_fields()
+
+
+@pytest.mark.usefixtures("without_sdk")
+def test_a_call_without_an_sdk_takes_few_steps() -> None:
+    """What an append does: each step more is CPU time of all who watch nothing."""
+    steps: list[str] = []
+
+    def learn(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename == telemetry.__file__:
+            steps.append(frame.f_code.co_name)
+
+    appending = Operation("append_event", telemetry.FIRESTORE, "app")
+    sys.setprofile(learn)
+    try:
+        telemetry.begin(appending)
+        with Entered(appending, ends=True):
+            telemetry.count_attempt(1, None)
+            telemetry.count_rpc(nobody_asks)
+    finally:
+        sys.setprofile(None)
+
+    assert ["begin", "attach", "count_attempt", "count_rpc"] == [each for each in steps[:5] if each[0] != "_"]
+    assert ["detach", "finish"] == [each for each in steps[5:] if each[0] != "_"]
+    assert 10 >= len(steps)

@@ -7,11 +7,8 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import click
 import pytest
 
-from gcp_adk_store.cli.command import command
-from gcp_adk_store.cli.flex_template import PARAMETERS, command_of
 from tests.terraform.conftest import IMAGE, made
 from tools.setup.tools import ROOT
 
@@ -41,59 +38,6 @@ def test_the_template_names_the_image_and_its_parameters(plan: Mapping[str, Any]
     assert {"image": IMAGE, "metadata": METADATA, "sdkInfo": {"language": "PYTHON"}} == json.loads(
         template["content"]
     )
-
-
-def test_the_parameters_are_those_that_the_program_takes() -> None:
-    """All of them, each with a label and a help text; values that are refused do not start a job."""
-    named = {each["name"]: each for each in METADATA["parameters"]}
-    bulk: Any = command.get_command(click.Context(command), "bulk")
-
-    assert set(PARAMETERS) == set(named)
-    assert all(each["label"] and each["helpText"] for each in named.values())
-    assert {"job", "app", "store_project"} == {
-        name for name, each in named.items() if not each.get("isOptional")
-    }
-    (form,) = named["job"]["regexes"]
-    assert set(bulk.commands) == set(form.strip("^$()").split("|"))
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (
-            ["--job=export", "--app=a b", "--out=gs://b/o", "--store_project=p", "--runner=DataflowRunner"],
-            ["bulk", "export", "--project=p", "--app=a b", "--", "gs://b/o", "--runner=DataflowRunner"],
-        ),
-        (
-            ["--job=prune", "--app=a", "--labels=x=1,y=2", "--idle_days=90", "--dry_run=true", "--project=q"],
-            [
-                *("bulk", "prune", "--app=a", "--idle-days=90", "--label=x=1", "--label=y=2", "--dry-run"),
-                *("--", "--project=q"),
-            ],
-        ),
-        (
-            ["--job=erase", "--app=a", "--users=u", "--receipts=r", "--quiet=30", "--dry_run=false"],
-            ["bulk", "erase", "--app=a", "--quiet=30", "--yes", "--", "u", "r"],
-        ),
-    ],
-)
-def test_the_program_of_the_template_runs_the_command(flags: list[str], words: list[str]) -> None:
-    """With the parameters as its options, which it takes; Beam gets the rest."""
-    found = command_of(flags)
-    bulk: Any = command.get_command(click.Context(command), "bulk")
-    part = bulk.get_command(click.Context(bulk), found[1])
-
-    assert words == found
-    assert flags[-1:] == [*part.make_context(part.name, found[2:]).params["beam_options"], flags[-1]][-1:]
-
-
-@pytest.mark.parametrize(
-    ("flags", "says"), [(["--app=a"], "it must be one of"), (["--job=verify"], "needs the parameter broken")]
-)
-def test_a_job_that_lacks_a_parameter_is_refused(flags: list[str], says: str) -> None:
-    """Before anything runs."""
-    with pytest.raises(ValueError, match=says):
-        command_of(flags)
 
 
 def test_a_schedule_launches_the_template_as_its_own_account(plan: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Show how long parts of a session are kept, and that no damage crashes a reader or gives what is not there."""
+"""Show how long parts of a session are kept, and that damage crashes no reader and is never read as if whole."""
 
 import asyncio
 import json

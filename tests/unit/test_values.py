@@ -1,14 +1,25 @@
-"""Show that any JSON value survives storage with its exact type, and that nothing else gets in."""
+"""Show that values and places survive as the texts that they become, and that no other text is one."""
 
+import base64
+import json
 import math
+import re
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError, StoredDataError
+from gcp_adk_store.codec.cursors import (
+    decode_event_cursor,
+    decode_place_in,
+    encode_cursor,
+    encode_place_in,
+)
 from gcp_adk_store.codec.values import FieldValue, decode_state, decode_value, encode_state, encode_value
+from gcp_adk_store.model.sessions import EventPlace
 
 # Text includes lone surrogates, which JSON can hold; numbers include what no 64 bits can.
 TEXT = st.text(st.characters(exclude_categories=()), max_size=6)
@@ -20,6 +31,16 @@ VALUES = st.recursive(
 )
 CIRCLE: dict[str, Any] = {}
 CIRCLE["self"] = CIRCLE
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+NUMBERS = st.integers(0, 2**63)
+LISTING = "shop, all users, newest first"
+PAGE_ENDS = st.tuples(st.floats(), st.text(), st.text())  # a damaged session may have any time
+EVENT_PLACES = st.tuples(st.text(), NUMBERS, NUMBERS)
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | FINITE | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
 
 
 @given(VALUES)
@@ -164,3 +185,152 @@ def test_an_unreadable_state_names_its_key() -> None:
     """Which of many keys cannot be read is reported under the name that the user gave it."""
     with pytest.raises(StoredDataError, match="state key 'a/b' is stored in a form unknown"):
         decode_state({"fine": 1, "a%2Fb": {"blob": "x"}})
+
+
+def encoded(place: Any) -> str:
+    """Return any JSON value as a cursor encodes a place."""
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
+
+
+def page_end(place: tuple[float, str, str], *, listing: str = LISTING) -> str:
+    """Return the cursor after a session, by its last update, user and id."""
+    time, user, session = place
+    return encode_place_in(listing, time, user, session)
+
+
+def page_of(text: Any, *, listing: str = LISTING) -> list[Any]:
+    """Return the place of a page's end, by its last update, user and id."""
+    of = "pages of another app, user, order or filter"
+    return decode_place_in(listing, text, float, str, str, of=of, at_any_time=True)
+
+
+CURSORS = PAGE_ENDS.map(page_end) | EVENT_PLACES.map(encode_cursor)
+
+
+def refusal(text: object) -> str:
+    """Return what is said of a cursor that is none."""
+    return f"cursor {str(text)[:40]!r} does not come from this method; leave it out to start anew"
+
+
+@given(st.text(), PAGE_ENDS)
+def test_the_end_of_a_page_comes_back(listing: str, place: tuple[float, str, str]) -> None:
+    """With the last bit of its time and every letter of its ids, whosever session was the last on it."""
+    assert repr([*place]) == repr(page_of(page_end(place, listing=listing), listing=listing))
+
+
+@given(EVENT_PLACES)
+def test_a_place_in_a_history_comes_back(place: tuple[str, int, int]) -> None:
+    """With the life of the session that it is of."""
+    epoch, segment, offset = place
+
+    assert (epoch, EventPlace(segment=segment, offset=offset)) == decode_event_cursor(encode_cursor(place))
+
+
+@pytest.mark.parametrize(
+    ("cursor", "text"),
+    [
+        (page_end((1.5, "u/1", "ü")), "WyIzZmJkNzBkODRhNzk0MWM4IiwxLjUsInUvMSIsIlx1MDBmYyJd"),
+        (encode_cursor(("e1", 2, 30)), "WyJlMSIsMiwzMF0="),
+    ],
+    ids=["page", "event"],
+)
+def test_a_cursors_text_is_stable(cursor: str, text: str) -> None:
+    """A listing that goes on after an upgrade finds its place."""
+    assert text == cursor
+
+
+@given(CURSORS)
+@example(page_end((0.0, "???>>>", "~~~")))
+@example(page_end((0.0, "u", "???>>>")))
+def test_a_cursor_is_safe_in_a_url(cursor: str) -> None:
+    """It is plain ASCII, and a query string hands it through unquoted, whatever ids it holds."""
+    assert re.fullmatch(r"[A-Za-z0-9_-]+={0,2}", cursor, re.ASCII) is not None
+    assert {"cursor": [cursor], "n": ["1"]} == parse_qs(f"cursor={cursor}&n=1", strict_parsing=True)
+
+
+@given(st.text(), st.text(), PAGE_ENDS)
+@example("shop, u1, newest", "shop, u1, oldest", (1.5, "u1", "s"))
+@example("shop, u1, newest", "shop, u1, newest ", (1.5, "u1", "s"))
+@example("", "\0", (1.5, "u1", "s"))
+def test_a_cursor_of_another_listing_is_refused(
+    listing: str, other: str, place: tuple[float, str, str]
+) -> None:
+    """It would start in the middle and skip sessions; the error shows its start and says what to do."""
+    assume(listing != other)
+    cursor = page_end(place, listing=other)
+    with pytest.raises(InvalidInputError) as caught:
+        page_of(cursor, listing=listing)
+
+    assert (
+        f"cursor {cursor[:40]!r} is of pages of another app, user, order or filter; "
+        "leave it out to start anew" == str(caught.value)
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nonsense",
+        "=",
+        "!!!!",
+        "ü",
+        "\ud800",
+        "WzEuNSwidSIsInMiXQ",
+        base64.urlsafe_b64encode(b"\xff\xfe").decode(),
+        base64.urlsafe_b64encode(b"[1.5,").decode(),
+        base64.urlsafe_b64encode(b'["' + b"9" * 5000 + b'",' + b"9" * 5000 + b",0]").decode(),
+        None,
+        5,
+        b"WzEuNSwidSIsInMiXQ==",
+        pytest.param(base64.urlsafe_b64encode(b"[" * 100_000).decode(), id="deep"),
+    ],
+)
+def test_garbage_is_no_cursor(text: Any) -> None:
+    """What a caller hands in instead is refused by a typed error that shows no more than its start."""
+    with pytest.raises(InvalidInputError) as of_page:
+        page_of(text, listing=LISTING)
+    with pytest.raises(InvalidInputError) as of_event:
+        decode_event_cursor(text)
+
+    assert [refusal(text)] * 2 == [str(of_page.value), str(of_event.value)]
+
+
+@pytest.mark.parametrize("place", [("e1", -1, 0), ("e1", 0, -1), ("e1", -1, -1), ("e1", -(2**70), 5)])
+def test_a_place_before_the_beginning_is_refused(place: tuple[str, int, int]) -> None:
+    """Counting from the end, as Python does, would return events in a wrong order."""
+    with pytest.raises(InvalidInputError) as caught:
+        decode_event_cursor(encode_cursor(place))
+
+    assert refusal(encode_cursor(place)) == str(caught.value)
+
+
+@given(st.text() | JSON.map(encoded))
+def test_what_was_not_given_is_never_read(text: str) -> None:
+    """No text gets further than a typed error, unless it is of a cursor's form."""
+    for read, kinds in (
+        (lambda: page_of(text, listing=LISTING), (str, float, str, str)),
+        (lambda: decode_event_cursor(text), (str, int, int)),
+    ):
+        assume(kinds_in(text) != kinds)
+        with pytest.raises(InvalidInputError, match="does not come from this method"):
+            read()
+
+
+@given(CURSORS, st.data())
+def test_a_cursor_that_was_cut_is_refused(cursor: str, data: st.DataObject) -> None:
+    """Half a cursor is not taken for an earlier place."""
+    cut = cursor[: data.draw(st.integers(0, len(cursor) - 1))]
+    with pytest.raises(InvalidInputError, match="does not come from this method"):
+        page_of(cut, listing=LISTING)
+    with pytest.raises(InvalidInputError, match="does not come from this method"):
+        decode_event_cursor(cut)
+
+
+def kinds_in(text: str) -> tuple[type, ...]:
+    """Return the types in the list that *text* encodes, none if it encodes something else."""
+    try:
+        place = json.loads(base64.urlsafe_b64decode(text.encode()))
+    except ValueError:
+        return ()
+    return tuple(map(type, place)) if isinstance(place, list) else ()

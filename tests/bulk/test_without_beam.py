@@ -1,11 +1,14 @@
-"""Bulk jobs read each user once, whatever their names are, and keep Firestore's 500/50/5 rule."""
+"""What of bulk jobs needs no Beam: they read each user once, keep the 500/50/5 rule, and take parameters."""
 
 import asyncio
+import json
 import string
 import threading
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,14 +22,18 @@ from gcp_adk_store.bulk.reading import (
     sessions_within,
     user_ranges,
 )
+from gcp_adk_store.cli.command import command
+from gcp_adk_store.cli.flex_template import PARAMETERS, command_of
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.writes import NameRange, Page, in_order_of_names
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from tests.fsck.corpus import WHO, sealed
 from tests.moving.hardest import APP, fill, many
 from tests.support.stored import overwrite
+from tools.setup.tools import ROOT
 
 LAYOUT = Layout("adk")
+METADATA = json.loads((ROOT / "terraform/modules/bulk_jobs/metadata.json").read_text())
 IDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=4)
 
 
@@ -189,3 +196,56 @@ async def test_every_document_is_counted_before_a_write_and_after_a_query(
 
     assert [("read", 2), ("read", 1), ("read", 1), ("read", 1), ("written", 1), ("written", 2)] == reported
     assert [1, 2, 3, 4, 5, 7] == [round(seconds) for seconds in waited]
+
+
+def test_the_parameters_are_those_that_the_program_takes() -> None:
+    """All of them, each with a label and a help text; values that are refused do not start a job."""
+    named = {each["name"]: each for each in METADATA["parameters"]}
+    bulk: Any = command.get_command(click.Context(command), "bulk")
+
+    assert set(PARAMETERS) == set(named)
+    assert all(each["label"] and each["helpText"] for each in named.values())
+    assert {"job", "app", "store_project"} == {
+        name for name, each in named.items() if not each.get("isOptional")
+    }
+    (form,) = named["job"]["regexes"]
+    assert set(bulk.commands) == set(form.strip("^$()").split("|"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (
+            ["--job=export", "--app=a b", "--out=gs://b/o", "--store_project=p", "--runner=DataflowRunner"],
+            ["bulk", "export", "--project=p", "--app=a b", "--", "gs://b/o", "--runner=DataflowRunner"],
+        ),
+        (
+            ["--job=prune", "--app=a", "--labels=x=1,y=2", "--idle_days=90", "--dry_run=true", "--project=q"],
+            [
+                *("bulk", "prune", "--app=a", "--idle-days=90", "--label=x=1", "--label=y=2", "--dry-run"),
+                *("--", "--project=q"),
+            ],
+        ),
+        (
+            ["--job=erase", "--app=a", "--users=u", "--receipts=r", "--quiet=30", "--dry_run=false"],
+            ["bulk", "erase", "--app=a", "--quiet=30", "--yes", "--", "u", "r"],
+        ),
+    ],
+)
+def test_the_program_of_the_template_runs_the_command(flags: list[str], words: list[str]) -> None:
+    """With the parameters as its options, which it takes; Beam gets the rest."""
+    found = command_of(flags)
+    bulk: Any = command.get_command(click.Context(command), "bulk")
+    part = bulk.get_command(click.Context(bulk), found[1])
+
+    assert words == found
+    assert flags[-1:] == [*part.make_context(part.name, found[2:]).params["beam_options"], flags[-1]][-1:]
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"), [(["--app=a"], "it must be one of"), (["--job=verify"], "needs the parameter broken")]
+)
+def test_a_job_that_lacks_a_parameter_is_refused(flags: list[str], says: str) -> None:
+    """Before anything runs."""
+    with pytest.raises(ValueError, match=says):
+        command_of(flags)
