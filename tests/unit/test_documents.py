@@ -1,4 +1,4 @@
-"""Show how long parts of a session are kept, and that damage crashes no reader and is never read as if whole."""
+"""Show how long parts of a session are kept, and that damage crashes no reader and is never read as whole."""
 
 import asyncio
 import json
