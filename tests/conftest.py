@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from gcp_adk_store import machine
 from gcp_adk_store.testing import plugin
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
 from tests.simulation.counts import RUN, empty_cells, table
 from tests.support.clock import Clock, PassingTime, firestores_time
 from tests.support.lengths import Lengths, of_long_runs
@@ -25,6 +25,8 @@ from tools.setup.tools import search_path
 if TYPE_CHECKING:
     from gcp_adk_store import FirestoreSessionService
     from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
+    from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
+    from gcp_adk_store.testing.meters import FirestoreMeter
 
 
 OF_LINUX = {"chromium", "terraform", "working_environment"}
@@ -149,6 +151,31 @@ def firestore_proxy(
     with FirestoreProxy(firestore_emulator.address) as proxy:
         proxy.clock = firestores_time
         monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
+        yield proxy
+
+
+@pytest.fixture
+def meter(
+    request: pytest.FixtureRequest, firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> "Iterator[FirestoreMeter]":
+    """A meter that services made after it talk through, before the proxy of a test that has one."""
+    from gcp_adk_store.testing.meters import FirestoreMeter  # noqa: PLC0415  # where gRPC is used
+
+    behind: Emulator | FirestoreProxy = firestore_emulator
+    if "firestore_proxy" in request.fixturenames:
+        behind = request.getfixturevalue("firestore_proxy")
+    with FirestoreMeter(behind.address) as meter:
+        monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
+        yield meter
+
+
+@pytest.fixture
+def storage_proxy(storage_emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> "Iterator[StorageProxy]":
+    """A proxy that the artifact services of the test talk through."""
+    from gcp_adk_store.testing.faults.storage_proxy import StorageProxy  # noqa: PLC0415  # where requests are used
+
+    with StorageProxy(storage_emulator.address) as proxy:
+        monkeypatch.setenv(STORAGE_VARIABLE, proxy.address)
         yield proxy
 
 

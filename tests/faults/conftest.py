@@ -12,9 +12,8 @@ import pytest
 import requests
 from google.cloud.firestore import Client
 
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults import Call, Fault, Plan
-from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.operations import OPERATIONS
 from tests.support.clock import PassingTime
 from tests.support.lengths import at_length
@@ -128,14 +127,6 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 def ways(name: str) -> Ways:
     """How the steps of the operation *name* go wrong; each operation begins with another step and way."""
     return Ways(at_length(list(OPERATIONS).index(name), None))
-
-
-@pytest.fixture
-def storage_proxy(storage_emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[StorageProxy]:
-    """A proxy that the services of the test talk through."""
-    with StorageProxy(storage_emulator.address) as proxy:
-        monkeypatch.setenv(STORAGE_VARIABLE, proxy.address)
-        yield proxy
 
 
 @pytest.fixture

@@ -18,8 +18,6 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.sessions.fsck.faults import CODES
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
-from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.meters import FirestoreMeter
 from tests.fsck.corpus import CORPUS, SEALING, WHO, Stored, event
 from tests.support.clock import in_days
@@ -232,27 +230,23 @@ async def test_no_finding_has_content() -> None:
 
 
 @pytest.mark.emulators
-async def test_the_reads_of_a_check_are_counted(
-    project: str, firestore_proxy: FirestoreProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_reads_of_a_check_are_counted(project: str, meter: FirestoreMeter) -> None:
     """As docs/fsck.md says: a session, twice its segments, its chunks, its app and user; empty queries."""
-    with FirestoreMeter(firestore_proxy.address) as meter:
-        monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
-        limits = SessionLimits(seal_tail_bytes=700, segment_cache_bytes=0, state_value_bytes=40)
-        async with FirestoreSessionService(project=project, limits=limits) as service:
-            held = await service.create_session(**WHO, state={"large": "x" * 50, "user:a": 1, "app:a": 1})
-            for number in range(9):
-                await service.append_event(held, event(number))
-            documents = service._storage.documents  # what its own methods do not return
-            segments = await documents.query("", "adk_segments", all_descendants=True, fields=("count",))
-            meter.take()
+    limits = SessionLimits(seal_tail_bytes=700, segment_cache_bytes=0, state_value_bytes=40)
+    async with FirestoreSessionService(project=project, limits=limits) as service:
+        held = await service.create_session(**WHO, state={"large": "x" * 50, "user:a": 1, "app:a": 1})
+        for number in range(9):
+            await service.append_event(held, event(number))
+        documents = service._storage.documents  # what its own methods do not return
+        segments = await documents.query("", "adk_segments", all_descendants=True, fields=("count",))
+        meter.take()
 
-            assert [] == [fault async for fault in service.check()]
+        assert [] == [fault async for fault in service.check()]
 
-            empty = 3  # neither a note of a deletion nor one of a restore, nor memories
-            assert 3 + 2 * len(segments) + 1 + empty == meter.take().reads
-            assert [] == [fault async for fault in service.check(full=True)]
-            assert 3 + 2 * len(segments) + 2 + empty == meter.take().reads
+        empty = 3  # neither a note of a deletion nor one of a restore, nor memories
+        assert 3 + 2 * len(segments) + 1 + empty == meter.take().reads
+        assert [] == [fault async for fault in service.check(full=True)]
+        assert 3 + 2 * len(segments) + 2 + empty == meter.take().reads
 
 
 def test_the_page_lists_each_code() -> None:

@@ -1,7 +1,7 @@
 """What each page reads, counted as Google bills it; no page writes."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import httpx
@@ -10,7 +10,7 @@ from google.cloud.storage import Client
 
 from gcp_adk_store import Store
 from gcp_adk_store.inspector import create_app
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
+from gcp_adk_store.testing.emulators import Emulator
 from gcp_adk_store.testing.meters import FirestoreMeter, MeteredSession
 from tests.inspector.story import CALM_PLACE, LIMITS, Read, client_of, fill_calm
 
@@ -53,14 +53,6 @@ BUDGETS: Final[list[tuple[str, dict[str, Any], dict[str, int], dict[str, int]]]]
 ]
 """Pages in order, with their RPCs to Firestore and requests to Cloud Storage; the process knows segments that
 earlier pages read."""
-
-
-@pytest.fixture
-def meter(firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[FirestoreMeter]:
-    """A meter that the store of the test talks through."""
-    with FirestoreMeter(firestore_emulator.address) as meter:
-        monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
-        yield meter
 
 
 @pytest.fixture

@@ -1,23 +1,12 @@
 """Count what operations on memories take: RPCs and billed operations. One more than agreed fails."""
 
-from collections.abc import Iterator
-
 import pytest
 from google.adk.sessions import Session
 
 from gcp_adk_store import MemoryService, Store
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter
 from tests.memory.conftest import USER, said
 from tools.benchmarks.memory_embedder import PartsEmbedder
-
-
-@pytest.fixture
-def meter(firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[FirestoreMeter]:
-    """A meter that the store of the test talks through."""
-    with FirestoreMeter(firestore_emulator.address) as meter:
-        monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
-        yield meter
 
 
 def cost(figures: FirestoreFigures) -> tuple[dict[str, int], int, int, int]:

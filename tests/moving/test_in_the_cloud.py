@@ -3,7 +3,6 @@
 import asyncio
 import io
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,20 +14,10 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from gcp_adk_store import InvalidInputError, SessionLimits, SessionService, Store
 from gcp_adk_store.moving import copy, export_jsonl, import_jsonl, records_of
 from gcp_adk_store.testing.conformance.running import event
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
-from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter
 from tests.moving.hardest import APP, fill, hardest, many
 
 pytestmark = pytest.mark.emulators
-
-
-@pytest.fixture
-def meter(firestore_proxy: FirestoreProxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[FirestoreMeter]:
-    """A meter that the stores of the test talk through."""
-    with FirestoreMeter(firestore_proxy.address) as meter:
-        monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
-        yield meter
 
 
 def cost(figures: FirestoreFigures) -> tuple[dict[str, int], int, int, int]:

@@ -20,9 +20,6 @@ from google.cloud.firestore import Client
 from google.genai import types
 
 from gcp_adk_store import ArtifactService, SessionLimits, SessionService, Store
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
-from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.meters import FirestoreMeter
 from tests.support.clock import Clock
 from tests.support.folder import read_documents
 from tests.support.stores import sessions_in
@@ -228,16 +225,3 @@ def sessions(connect: Connect) -> SessionService:
 def artifacts(adk_store: Store) -> ArtifactService:
     """The artifact service on a folder, or a bucket, of its own."""
     return adk_store.artifacts
-
-
-@pytest.fixture
-def meter(
-    request: pytest.FixtureRequest, firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[FirestoreMeter]:
-    """A meter that services made after it talk through, before the proxy of a test with another time."""
-    behind: Emulator | FirestoreProxy = firestore_emulator
-    if "firestore_proxy" in request.fixturenames:
-        behind = request.getfixturevalue("firestore_proxy")
-    with FirestoreMeter(behind.address) as meter:
-        monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
-        yield meter

@@ -9,7 +9,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Client
 
 from gcp_adk_store import ArtifactService, GcsArtifactService, UnavailableError
-from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
+from gcp_adk_store.testing.emulators import Emulator
 from gcp_adk_store.testing.faults import Call, Fault, Hold
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.services.conftest import WHO, text
@@ -60,7 +60,7 @@ class OtherWriter:
 async def test_a_call_that_others_always_come_before_ends_in_time(
     storage_emulator: Emulator,
     adk_store_bucket: str,
-    monkeypatch: pytest.MonkeyPatch,
+    storage_proxy: StorageProxy,
     passing: PassingTime,
     *,
     second: str,
@@ -70,13 +70,11 @@ async def test_a_call_that_others_always_come_before_ends_in_time(
     """It reads again until the deadline of its requests, and says so."""
     who = {**WHO, "filename": "shared"}
     await GcsArtifactService(adk_store_bucket).save_artifact(**who, artifact=text("mine"))
-    with StorageProxy(storage_emulator.address) as proxy:
-        monkeypatch.setenv(STORAGE_VARIABLE, proxy.address)
-        service = GcsArtifactService(adk_store_bucket)
-        proxy.plan = OtherWriter(storage_emulator, adk_store_bucket, second, passing, beside=beside)
-        async with asyncio.timeout(60):
-            with pytest.raises(UnavailableError, match="other writers were first on every try") as caught:
-                await read(service, who)
-        await service.close()
+    service = GcsArtifactService(adk_store_bucket)
+    storage_proxy.plan = OtherWriter(storage_emulator, adk_store_bucket, second, passing, beside=beside)
+    async with asyncio.timeout(60):
+        with pytest.raises(UnavailableError, match="other writers were first on every try") as caught:
+            await read(service, who)
+    await service.close()
 
     assert caught.value.attempts > 1

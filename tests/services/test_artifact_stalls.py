@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -14,7 +14,6 @@ from gcp_adk_store import (
     OverloadedError,
     UnavailableError,
 )
-from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults import Hang, Hold, from_nth, no_faults
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.services.conftest import WHO, text
@@ -26,15 +25,9 @@ OVER_S = 120
 """After so many seconds a call is given up, by default."""
 
 
-@pytest.fixture
-def proxy(storage_emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[StorageProxy]:
-    """What stands before the server."""
-    with StorageProxy(storage_emulator.address) as proxy:
-        monkeypatch.setenv(STORAGE_VARIABLE, proxy.address)
-        yield proxy
-
-
-async def test_other_calls_go_on_while_some_are_stalled(proxy: StorageProxy, adk_store_bucket: str) -> None:
+async def test_other_calls_go_on_while_some_are_stalled(
+    storage_proxy: StorageProxy, adk_store_bucket: str
+) -> None:
     """The event loop ticks, and the calls that nobody holds up are answered; then the others are too."""
     service = GcsArtifactService(adk_store_bucket, limits=ArtifactLimits(max_workers=8))
     ticks = 0
@@ -48,7 +41,7 @@ async def test_other_calls_go_on_while_some_are_stalled(proxy: StorageProxy, adk
     ticking = asyncio.create_task(tick())
     names = [f"slow{number}" for number in range(6)]
     holds = [Hold() for _ in names]
-    proxy.plan = lambda call: holds[call.number] if call.number < len(holds) else None
+    storage_proxy.plan = lambda call: holds[call.number] if call.number < len(holds) else None
     stalled = [
         asyncio.create_task(service.save_artifact(**{**SLOW, "filename": name}, artifact=text(name)))
         for name in names
@@ -72,12 +65,14 @@ async def test_other_calls_go_on_while_some_are_stalled(proxy: StorageProxy, adk
     assert during > 100
 
 
-async def test_a_call_that_is_cancelled_returns_at_once(proxy: StorageProxy, adk_store_bucket: str) -> None:
+async def test_a_call_that_is_cancelled_returns_at_once(
+    storage_proxy: StorageProxy, adk_store_bucket: str
+) -> None:
     """Whatever its thread still waits for."""
     service = GcsArtifactService(adk_store_bucket)
     for call in (service.save_artifact(**SLOW, artifact=text("x")), service.load_artifact(**SLOW)):
         hold = Hold()
-        proxy.plan = from_nth(0, hold)
+        storage_proxy.plan = from_nth(0, hold)
         task = asyncio.create_task(call)
         await asyncio.to_thread(hold.reached.wait)
         task.cancel()
@@ -89,14 +84,14 @@ async def test_a_call_that_is_cancelled_returns_at_once(proxy: StorageProxy, adk
 
 
 async def test_a_server_that_never_answers_is_given_up_at_the_deadline(
-    proxy: StorageProxy, adk_store_bucket: str, passing: PassingTime
+    storage_proxy: StorageProxy, adk_store_bucket: str, passing: PassingTime
 ) -> None:
     """With what that means: nothing was read, and what became of a write nobody knows."""
     service = GcsArtifactService(adk_store_bucket)
 
     async def given_up(call: Coroutine[Any, Any, object]) -> None:
         hold = Hold()
-        proxy.plan = from_nth(0, hold)
+        storage_proxy.plan = from_nth(0, hold)
         task = asyncio.create_task(call)
         await asyncio.to_thread(hold.reached.wait)
         passing.after(OVER_S)
@@ -108,24 +103,24 @@ async def test_a_server_that_never_answers_is_given_up_at_the_deadline(
         await given_up(service.save_artifact(**SLOW, artifact=text("the listing is lost")))
     with pytest.raises(OutcomeUnknownError, match="did not answer"):
         await given_up(service._objects.delete("slow", generation=None))
-    proxy.cut_connections()
+    storage_proxy.cut_connections()
     await service.close()
 
 
 async def test_calls_beyond_the_threads_wait_no_longer_than_their_deadline(
-    proxy: StorageProxy, adk_store_bucket: str, passing: PassingTime
+    storage_proxy: StorageProxy, adk_store_bucket: str, passing: PassingTime
 ) -> None:
     """They are refused one by one, not piled up; then the service works again."""
     service = GcsArtifactService(adk_store_bucket, limits=ArtifactLimits(max_workers=2))
     holds = [Hold(), Hold()]
-    proxy.plan = lambda call: holds[call.number] if call.number < len(holds) else Hang()
+    storage_proxy.plan = lambda call: holds[call.number] if call.number < len(holds) else Hang()
     calls = asyncio.gather(*(service.load_artifact(**SLOW) for _ in range(20)), return_exceptions=True)
     for hold in holds:
         await asyncio.to_thread(hold.reached.wait)
     passing.after(OVER_S)
     outcomes = await calls
-    proxy.plan = no_faults
-    proxy.cut_connections()
+    storage_proxy.plan = no_faults
+    storage_proxy.cut_connections()
 
     kinds = Counter(type(outcome) for outcome in outcomes)
     assert {UnavailableError, OverloadedError} == kinds.keys()

@@ -1,23 +1,10 @@
 """The calls of the stores of tasks take the RPCs that were agreed."""
 
-from collections.abc import Iterator
-
-import pytest
 from a2a.types import ListTasksRequest, TaskPushNotificationConfig
 
 from gcp_adk_store import Store
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
-from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.meters import FirestoreMeter
 from tests.tasks.conftest import ANN, task
-
-
-@pytest.fixture
-def meter(firestore_proxy: FirestoreProxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[FirestoreMeter]:
-    """A meter that the stores of the test talk through, before what loses answers."""
-    with FirestoreMeter(firestore_proxy.address) as meter:
-        monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
-        yield meter
 
 
 async def test_calls_take_the_rpcs_that_were_agreed(meter: FirestoreMeter, project: str) -> None:

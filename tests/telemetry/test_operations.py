@@ -24,8 +24,6 @@ from gcp_adk_store import (
     SessionService,
     Store,
 )
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
-from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from gcp_adk_store.testing.meters import FirestoreMeter
 from tests.support.clock import in_days
@@ -171,14 +169,6 @@ async def listed(items: AsyncIterator[Any]) -> list[Any]:
     return [item async for item in items]
 
 
-@pytest.fixture
-def meter(firestore_proxy: FirestoreProxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[FirestoreMeter]:
-    """A meter that the services of the test talk through, before the clock of the test."""
-    with FirestoreMeter(firestore_proxy.address) as meter:
-        monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
-        yield meter
-
-
 def operations_of(service: type) -> set[str]:
     """Return the names of all that a service does with storage."""
     return {
@@ -235,6 +225,7 @@ async def test_every_operation_has_a_span_with_the_counts_of_the_meters(
     assert theirs == seen | {"remove_garbage", "repair"}
 
 
+@pytest.mark.usefixtures("firestore_proxy")  # whose clock is the one of the test
 async def test_what_a_collector_does_is_measured(
     watched: Watched, connect: Callable[..., SessionService], meter: FirestoreMeter
 ) -> None:
