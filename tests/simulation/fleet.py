@@ -15,6 +15,11 @@ Act = Callable[["Actor", int], Awaitable[None]]
 """Takes the step of a number in its actor's process."""
 
 
+def key(user: str, session: str) -> dict[str, Any]:
+    """Return the ids of a session."""
+    return {"app_name": "app", "user_id": user, "session_id": session}
+
+
 def drawn(world: World, name: str) -> Random:
     """Return random numbers that depend on the seed and a name alone, whatever else is left out."""
     return Random(f"{world.seed}/{name}")  # noqa: S311  # a schedule has no secrets

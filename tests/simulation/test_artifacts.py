@@ -3,12 +3,13 @@
 import asyncio
 import io
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from google.genai import types
 
-from gcp_adk_store import ArtifactLimits, Store
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store import ArtifactLimits
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.checkers import certain_end
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome
@@ -178,10 +179,7 @@ async def scenario(world: World) -> None:
     service = Service(world)
     plain = service.beside(artifact_limits=LIMITS)
 
-    def make(process: Process) -> Store:
-        return service.store_of(process, artifact_limits=LIMITS)
-
-    fleet = Fleet(world, service, make)
+    fleet = Fleet(world, service, partial(service.store_of, artifact_limits=LIMITS))
     await fleet.work(40, act)
     await asyncio.sleep(300)  # what is late arrives
     for filename in FILENAMES:

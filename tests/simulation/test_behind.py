@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,8 +10,7 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import Store
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
 from tests.simulation.test_sessions import LIMITS, key
@@ -122,11 +122,9 @@ def workload(**options: Any) -> Any:
         service = Service(world)
         plain = service.beside(session_limits=LIMITS)
 
-        def make(process: Process) -> Store:
-            return service.store_of(process, session_limits=LIMITS, durability="turn", **options)
-
         for session in SESSIONS:
             await plain.sessions.create_session(**key(session))
+        make = partial(service.store_of, session_limits=LIMITS, durability="turn", **options)
         fleet = Fleet(world, service, make, loops=1)  # a flush is of one
         lines: list[Line] = []
 

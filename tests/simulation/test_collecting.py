@@ -1,6 +1,7 @@
 """Collectors, prunes and checks beside writers remove nothing that is referred to, in every order."""
 
 import asyncio
+from functools import partial
 from typing import Any, Final
 
 from google.adk.events import Event, EventActions
@@ -8,7 +9,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import Store
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome
 from tests.simulation.raw import require_whole
@@ -105,10 +106,7 @@ async def scenario(world: World) -> None:
     service = Service(world)
     plain = service.beside(session_limits=LIMITS)
 
-    def make(process: Process) -> Store:
-        return service.store_of(process, session_limits=LIMITS, on_conflict="merge")
-
-    fleet = Fleet(world, service, make)
+    fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, on_conflict="merge"))
     await fleet.work(36, act)
     await asyncio.sleep(48 * HOUR_S)
     if any(may_arrive_again(world, call) for call in fleet.journal.of("create")):

@@ -9,7 +9,7 @@ from google.genai import types
 
 from gcp_adk_store import ErasureReceipt, KeyDestroyedError, KmsEnvelope, LocalKeyWrapper, Store
 from gcp_adk_store.testing.simulation import Fate, Faults, Process, Service, World, simulate
-from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.fleet import Actor, Fleet, key
 from tests.simulation.journal import Call, Journal, Outcome
 from tests.simulation.raw import documents_below
 from tests.simulation.test_sessions import LIMITS
@@ -24,11 +24,6 @@ DAMAGE: Final = ("StoredDataError", "PayloadMissingError")
 def envelope_of(*keys: bytes) -> KmsEnvelope:
     """Return the encryption by *keys*, the newest first, whose data keys are often read again."""
     return KmsEnvelope(key=LocalKeyWrapper(*keys), cache_s=3.0)
-
-
-def key(user: str, session: str) -> dict[str, Any]:
-    """Return the ids of a session."""
-    return {"app_name": "app", "user_id": user, "session_id": session}
 
 
 async def act(actor: Actor, step: int) -> None:

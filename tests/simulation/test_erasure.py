@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from gcp_adk_store import (
     Store,
 )
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
-from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.fleet import Actor, Fleet, key
 from tests.simulation.journal import Journal, Outcome
 from tests.simulation.raw import documents_below, objects_of
 from tests.simulation.resent import may_arrive_again
@@ -32,11 +33,6 @@ USERS: Final = ("erased", "kept")
 SESSIONS: Final = ("one", "two")
 KINDS: Final = ("create", "fork", *["append"] * 4, "artifact", "memory", "remember", "archive")
 BEGAN_AT: Final = 1_700_000_000.0
-
-
-def key(user: str, session: str) -> dict[str, Any]:
-    """Return the ids of a session."""
-    return {"app_name": "app", "user_id": user, "session_id": session}
 
 
 async def act(actor: Actor, step: int) -> None:
@@ -196,9 +192,7 @@ def workload(*, encrypted: bool = False, beside: bool) -> Any:
             options["encryption"] = KmsEnvelope(key=LocalKeyWrapper(bytes(32)))
         plain = service.beside(**options)
 
-        def make(process: Process) -> Store:
-            return service.store_of(process, **options)
-
+        make = partial(service.store_of, **options)
         fleet = Fleet(world, service, make)
         working = asyncio.create_task(fleet.work(30, act))
         await (asyncio.sleep(world.random.uniform(0, 30)) if beside else working)

@@ -1,6 +1,7 @@
 """The files of sessions that are forked and restored are those that their events name, in every order."""
 
 import asyncio
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -9,7 +10,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import Point, Store
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.checkers import certain_end
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome
@@ -147,10 +148,7 @@ async def scenario(world: World) -> None:
     service = Service(world)
     plain = service.beside(session_limits=LIMITS)
 
-    def make(process: Process) -> Store:
-        return service.store_of(process, session_limits=LIMITS, on_conflict="raise")
-
-    fleet = Fleet(world, service, make)
+    fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, on_conflict="raise"))
     await fleet.work(40, act)
     await asyncio.sleep(2 * DAY_S)  # what is late arrives, and what is garbage is old
     journal = fleet.journal

@@ -2,12 +2,13 @@
 
 import asyncio
 from contextlib import aclosing
+from functools import partial
 
 from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store import Store, StoreError
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.checkers import check_followed, check_list
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.test_sessions import LIMITS, key
@@ -55,9 +56,7 @@ async def scenario(world: World) -> None:
     plain = service.beside(session_limits=LIMITS)
     await plain.sessions.create_session(**key("one"))
 
-    def make(process: Process) -> Store:
-        return service.store_of(process, session_limits=LIMITS, on_conflict="merge")
-
+    make = partial(service.store_of, session_limits=LIMITS, on_conflict="merge")
     watchers = [world.process(f"watcher {number}") for number in range(3)]
     streams: list[list[str]] = [[] for _ in watchers]
     for watcher, seen in zip(watchers, streams, strict=True):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Final
 
 from google.adk.events import Event
@@ -10,7 +11,7 @@ from google.genai import types
 
 from gcp_adk_store import Store
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
 from tests.simulation.raw import documents_below, require_whole
@@ -117,10 +118,7 @@ async def scenario(world: World) -> None:
     service = Service(world)
     plain = service.beside(session_limits=LIMITS)
 
-    def make(process: Process) -> Store:
-        return service.store_of(process, session_limits=LIMITS, on_conflict="merge")
-
-    fleet = Fleet(world, service, make)
+    fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, on_conflict="merge"))
     journal = fleet.journal
 
     async def first() -> AsyncIterator[Event]:

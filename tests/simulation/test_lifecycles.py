@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -12,7 +13,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, Store
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome
 from tests.simulation.raw import documents_below, objects_of, require_whole
@@ -229,9 +230,7 @@ def workload(*, encrypted: bool = False, pause_s: float = 1.0, **options: Any) -
             options["encryption"] = KmsEnvelope(key=LocalKeyWrapper(bytes(32)))
         plain = service.beside(session_limits=LIMITS, **options)
 
-        def make(process: Process) -> Store:
-            return service.store_of(process, session_limits=LIMITS, **options)
-
+        make = partial(service.store_of, session_limits=LIMITS, **options)
         fleet = Fleet(world, service, make, pause_s=pause_s)
         await fleet.work(40, act)
         await asyncio.sleep(LATE_S)

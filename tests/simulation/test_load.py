@@ -1,14 +1,15 @@
 """More calls than permits, callers that give up, and servers that do not answer, in every order."""
 
 import asyncio
+from functools import partial
 from typing import Final
 
 from google.adk.events import Event
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import SessionLimits, Store
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store import SessionLimits
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.checkers import check_handles, check_list
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome
@@ -103,12 +104,9 @@ async def scenario(world: World) -> None:
     service = Service(world)
     plain = service.beside()
 
-    def make(process: Process) -> Store:
-        return service.store_of(process, session_limits=LIMITS)
-
     for session in SESSIONS:
         await plain.sessions.create_session(**key(session))
-    fleet = Fleet(world, service, make)
+    fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS))
     await fleet.work(24, act)
     await asyncio.sleep(200)
     check_bursts(fleet.journal)

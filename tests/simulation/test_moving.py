@@ -11,18 +11,13 @@ from gcp_adk_store import Store, StoreError
 from gcp_adk_store.moving import copy
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.checkers import check_followed
-from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.fleet import Actor, Fleet, key
 from tests.simulation.journal import Outcome
 from tests.simulation.test_sessions import LIMITS
 from tests.support.lengths import at_length
 
 USERS: Final = ("ann", "bob")
 SESSIONS: Final = ("one", "two")
-
-
-def key(user: str, session: str) -> dict[str, Any]:
-    """Return the ids of a session."""
-    return {"app_name": "app", "user_id": user, "session_id": session}
 
 
 async def act(actor: Actor, step: int) -> None:

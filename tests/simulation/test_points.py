@@ -12,7 +12,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, Point, Store
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Outcome
 from tests.simulation.linear import require_order
@@ -154,10 +154,7 @@ def workload(*, encrypted: bool = False, **options: Any) -> Any:
         await plain.artifacts.save_artifact(**FILE, session_id=SOURCE, artifact=types.Part(text="one"))
         await asyncio.sleep(100)  # it is older than all events, also those of a clock that is behind
 
-        def make(process: Process) -> Store:
-            return service.store_of(process, session_limits=LIMITS, **options)
-
-        fleet = Fleet(world, service, make)
+        fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, **options))
         await fleet.work(24, act)
         await asyncio.sleep(120)
         await fleet.journal.call(

@@ -1,6 +1,7 @@
 """What a redaction replaced is never read again, and titles and labels are those that were set."""
 
 import asyncio
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -9,7 +10,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, Store
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.checkers import check_list
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Outcome
@@ -89,10 +90,7 @@ def workload(*, encrypted: bool = False, **options: Any) -> Any:
         plain = service.beside(session_limits=LIMITS, **options)
         await plain.sessions.create_session(**key("one"))
 
-        def make(process: Process) -> Store:
-            return service.store_of(process, session_limits=LIMITS, **options)
-
-        fleet = Fleet(world, service, make)
+        fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, **options))
         await fleet.work(30, act)
         await asyncio.sleep(120)
         journal = fleet.journal

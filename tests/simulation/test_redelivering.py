@@ -1,6 +1,7 @@
 """An event that clients deliver again, through any process, is stored once, in every order."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
-from gcp_adk_store import SessionLimits, Store
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store import SessionLimits
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
 from tests.simulation.raw import require_whole
@@ -98,14 +99,11 @@ def workload(*, seals: bool) -> Any:
         plain = service.beside(session_limits=limits)
         await plain.sessions.create_session(**key("one"))
 
-        def make(process: Process) -> Store:
-            return service.store_of(process, session_limits=limits)
-
         async def acting(actor: Actor, step: int) -> None:
             actor.memory["never sealed"] = not seals
             await act(actor, step)
 
-        fleet = Fleet(world, service, make)
+        fleet = Fleet(world, service, partial(service.store_of, session_limits=limits))
         await fleet.work(30, acting)
         await asyncio.sleep(200)  # what is late arrives
         require_whole(fleet.journal)

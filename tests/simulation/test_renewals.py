@@ -2,14 +2,14 @@
 
 import asyncio
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from google.adk.events import Event, EventActions
 from google.adk.platform import time as platform_time
 from google.genai import types
 
-from gcp_adk_store import Store
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.checkers import check_list
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.raw import require_whole
@@ -60,11 +60,8 @@ async def scenario(world: World) -> None:
     plain = service.beside(session_limits=LIMITS)
     await plain.sessions.create_session(**key("one"), state={"large": "first " * 99}, ttl_seconds=TTL_S)
 
-    def make(process: Process) -> Store:
-        return service.store_of(process, session_limits=LIMITS, on_conflict="merge")
-
     expiring = asyncio.create_task(expire(service))
-    fleet = Fleet(world, service, make)
+    fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, on_conflict="merge"))
     await fleet.work(30, act)
     await asyncio.sleep(120)
     journal = fleet.journal

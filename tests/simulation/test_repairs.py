@@ -1,13 +1,14 @@
 """A repair repairs damage beside writers, and changes nothing that is sound."""
 
 import asyncio
+from functools import partial
 from typing import Any, Final
 
 from google.adk.events import Event, EventActions
 from google.genai import types
 
 from gcp_adk_store import Store
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.checkers import check_list
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.test_sessions import LIMITS, key
@@ -71,10 +72,7 @@ async def scenario(world: World) -> None:
     session = await plain.sessions.create_session(**key("one"), state={"kept": "yes"})
     await plain.sessions.append_event(session, event_of("first", "first"))
 
-    def make(process: Process) -> Store:
-        return service.store_of(process, session_limits=LIMITS, on_conflict="merge")
-
-    fleet = Fleet(world, service, make)
+    fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, on_conflict="merge"))
     damaging = asyncio.create_task(damage(world, plain))
     await fleet.work(25, act)
     await damaging

@@ -1,6 +1,7 @@
 """Sessions keep their promises while several processes write to them, in every order."""
 
 import asyncio
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
 from gcp_adk_store import SessionLimits, Store
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.checkers import check_handles, check_list, check_patience, check_windows
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Outcome
@@ -147,12 +148,9 @@ def workload(**options: Any) -> Any:
         service = Service(world)
         plain = service.beside(session_limits=LIMITS)
 
-        def make(process: Process) -> Store:
-            return service.store_of(process, session_limits=LIMITS, **options)
-
         for session in SESSIONS:
             await plain.sessions.create_session(**key(session))
-        fleet = Fleet(world, service, make)
+        fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, **options))
         await fleet.work(30, act)
         await asyncio.sleep(200)  # what is late arrives
         await check(fleet, plain, merging=options.get("on_conflict") == "merge")

@@ -7,17 +7,12 @@ from google.adk.events import Event, EventActions
 
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.checkers import check_register
-from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.fleet import Actor, Fleet, key
 from tests.simulation.journal import Call, Outcome
 from tests.support.lengths import at_length
 
 USERS: Final = ("ann", "bob")
 SESSIONS: Final = ("one", "two")
-
-
-def key(user: str, session: str) -> dict[str, Any]:
-    """Return the ids of a session."""
-    return {"app_name": "app", "user_id": user, "session_id": session}
 
 
 def shared_in(state: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from functools import partial
 from typing import Any
 
 from google.adk.events import Event, EventActions
@@ -13,7 +14,7 @@ from gcp_adk_store.codec.events import StoredEvent
 from gcp_adk_store.codec.packing import unpack_segment
 from gcp_adk_store.sessions.read.session_objects import marker_of
 from gcp_adk_store.sessions.read.window import essential
-from gcp_adk_store.testing.simulation import Fate, Faults, Process, Service, World, simulate
+from gcp_adk_store.testing.simulation import Fate, Faults, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Outcome
 from tests.simulation.raw import documents_below
@@ -133,15 +134,12 @@ async def scenario(world: World) -> None:
     plain = service.beside(**options)
     await plain.sessions.create_session(**key("one"))
 
-    def make(process: Process) -> Store:
-        return service.store_of(process, **options)
-
     async def read_early() -> None:
         """Let the process that collects know segments before they are archived."""
         await asyncio.sleep(5)
         await compare(plain)
 
-    fleet = Fleet(world, service, make)
+    fleet = Fleet(world, service, partial(service.store_of, **options))
     await asyncio.gather(fleet.work(40, act), read_early())
     await asyncio.sleep(120)
     for fresh in (plain, service.beside(**options)):

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import pytest
@@ -14,7 +15,7 @@ from google.genai import types
 from pydantic import Field
 
 from gcp_adk_store import Store
-from gcp_adk_store.testing.simulation import Fate, Faults, Process, Service, World, simulate
+from gcp_adk_store.testing.simulation import Fate, Faults, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Outcome
 from tests.support.lengths import at_length
@@ -230,11 +231,8 @@ def workload(durability: Durability) -> Any:
         service = Service(world)
         plain = service.beside()
 
-        def make(process: Process) -> Store:
-            return service.store_of(process, durability=durability)
-
         await plain.sessions.create_session(**KEY)
-        fleet = Fleet(world, service, make)
+        fleet = Fleet(world, service, partial(service.store_of, durability=durability))
         await fleet.work(14, act)
         await asyncio.sleep(400)  # what is late arrives, and leases end
         agent = Parrot(name="parrot", seen=fleet.journal.seen)

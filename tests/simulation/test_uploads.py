@@ -1,12 +1,13 @@
 """Copies of artifacts and uploads of browsers become versions once, in every order."""
 
 import asyncio
+from functools import partial
 from typing import Any, Final
 
 from google.genai import types
 
 from gcp_adk_store import Store
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
 from tests.simulation.raw import objects_of
@@ -107,9 +108,7 @@ async def scenario(world: World) -> None:
         upload = f"{number:032x}"
         await put_upload(plain, key("one"), upload, upload.encode())
 
-    def make(process: Process) -> Store:
-        return service.store_of(process, artifact_limits=LIMITS)
-
+    make = partial(service.store_of, artifact_limits=LIMITS)
     fleet = Fleet(world, service, make)
     await fleet.work(40, act)
     await asyncio.sleep(300)  # what is late arrives
