@@ -1,6 +1,6 @@
 """An agent with one tool, whose calls ADK's ToolCallIntegrityPlugin stamps, and stores that it runs on."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +8,7 @@ import pytest
 from google.adk.agents import LlmAgent
 from google.adk.apps import App
 from google.adk.events import Event
-from google.adk.models import BaseLlm
 from google.adk.models.llm_request import LlmRequest
-from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService, Session
@@ -19,6 +17,7 @@ from google.genai import types
 
 from gcp_adk_store import SessionLimits, Store
 from tests.support.lengths import at_length
+from tests.support.repeating_model import StandInModel
 from tests.support.stores import STORES
 
 APP = "bank"
@@ -28,30 +27,21 @@ RESTORED = "__adk_internal_restored_event"
 LIMITS = SessionLimits(seal_tail_bytes=3000, inline_bytes=100, state_value_bytes=100, event_text_bytes=4000)
 
 
-class Model(BaseLlm):
+class Model(StandInModel):
     """Calls the tool for each message of the user, with its text as the note, and a secret for "card"."""
 
-    model: str = "scripted"
-
-    async def generate_content_async(
-        self,
-        llm_request: LlmRequest,
-        stream: bool = False,  # noqa: FBT001, FBT002  # as in ADK's class
-    ) -> AsyncGenerator[LlmResponse]:
-        """Answer."""
-        del stream
-        last = (llm_request.contents[-1].parts or [types.Part()])[-1]
+    def answer(self, request: LlmRequest) -> types.Part:
+        """Pay, or say that it was paid."""
+        last = (request.contents[-1].parts or [types.Part()])[-1]
         if last.function_response is not None:
-            part = types.Part(text="paid")
-        else:
-            args = {
-                "amount": 5,
-                "note": "secret" if last.text == "card" else last.text or "",
-                "rate": 2.0,
-                "to": {"name": "b\u00f6b", "tags": [None, True]},
-            }
-            part = types.Part(function_call=types.FunctionCall(name="pay", args=args))
-        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+            return types.Part(text="paid")
+        args = {
+            "amount": 5,
+            "note": "secret" if last.text == "card" else last.text or "",
+            "rate": 2.0,
+            "to": {"name": "b\u00f6b", "tags": [None, True]},
+        }
+        return types.Part(function_call=types.FunctionCall(name="pay", args=args))
 
 
 def bank_agent(paid: list[str], *, confirms: bool = False) -> LlmAgent:

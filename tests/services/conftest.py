@@ -16,10 +16,10 @@ from google.adk.events import Event, EventActions
 from google.adk.platform import time as platform_time
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
-from google.cloud.firestore import Client
 from google.genai import types
 
 from gcp_adk_store import ArtifactService, SessionLimits, SessionService, Store
+from tests.golden.raw import take_documents
 from tests.support.clock import Clock
 from tests.support.folder import read_documents
 from tests.support.stores import sessions_in
@@ -190,23 +190,7 @@ def raw_documents(request: pytest.FixtureRequest) -> Callable[[], dict[str, dict
         folder = request.getfixturevalue("folder")
         return lambda: read_documents(folder)
     project = request.getfixturevalue("project")
-
-    def below(collections: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-        for collection in collections:
-            for reference in collection.list_documents():
-                document = reference.get()
-                if document.exists:
-                    yield reference.path, document.to_dict()
-                yield from below(reference.collections())
-
-    def read() -> dict[str, dict[str, Any]]:
-        client = Client(project=project)
-        try:
-            return dict(below(client.collections()))
-        finally:
-            client.close()
-
-    return read
+    return lambda: take_documents(project)
 
 
 @pytest.fixture

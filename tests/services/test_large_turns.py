@@ -28,11 +28,11 @@ MIB = 2**20
 class Looks(StandInModel):
     """A model that says how large the last picture is."""
 
-    def answer(self, request: LlmRequest) -> str:
+    def answer(self, request: LlmRequest) -> types.Part:
         """Answer with its size in bytes."""
         parts = request.contents[-1].parts or []
         size = len(parts[0].inline_data.data or b"") if parts and parts[0].inline_data else 0
-        return f"{size} bytes"
+        return types.Part(text=f"{size} bytes")
 
 
 async def take_turn(runner: Runner, data: bytes) -> str:

@@ -12,9 +12,7 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.apps import App
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.events import Event, EventActions
-from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
-from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
@@ -25,23 +23,18 @@ from google.genai import types
 from gcp_adk_store import Store
 from gcp_adk_store.testing.conformance.running import read
 from tests.services.conftest import APP, SESSION, USER, WHO, texts
+from tests.support.repeating_model import StandInModel
 
 
-class Scripted(BaseLlm):
+class Scripted(StandInModel):
     """A model that answers from a script."""
 
-    model: str = "scripted"
     script: list[types.Part]
 
-    async def generate_content_async(
-        self,
-        llm_request: LlmRequest,
-        stream: bool = False,  # noqa: FBT001, FBT002  # ADK's signature
-    ) -> AsyncGenerator[LlmResponse, None]:
-        """Yield the next part of the script."""
-        assert llm_request.contents
-        assert stream in (True, False)
-        yield LlmResponse(content=types.Content(role="model", parts=[self.script.pop(0)]))
+    def answer(self, request: LlmRequest) -> types.Part:
+        """Return the next part of the script."""
+        assert request.contents
+        return self.script.pop(0)
 
 
 async def note(words: str, tool_context: ToolContext) -> dict[str, Any]:

@@ -17,9 +17,7 @@ from google.adk.apps.app import App, EventsCompactionConfig
 from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
 from google.adk.events import Event
 from google.adk.events.event_actions import EventCompaction
-from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
-from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.genai import types
 from pydantic import Field
@@ -36,6 +34,7 @@ from gcp_adk_store import (
     StoredDataError,
 )
 from tests.services.conftest import APP, SESSION, USER, WHO
+from tests.support.repeating_model import StandInModel
 from tests.support.stored import change, packed, remove, session_path, unpacked
 from tests.support.temporary import temporary_folder
 
@@ -46,24 +45,17 @@ TURNS = 20
 WINDOWS: dict[str, Any] = {"history": "since_compaction"}
 
 
-class Recorder(BaseLlm):
+class Recorder(StandInModel):
     """Keeps what it is asked, and calls a tool at each second question."""
 
-    model: str = "recorder"
     asked: list[str] = Field(default_factory=list)
 
-    async def generate_content_async(
-        self,
-        llm_request: LlmRequest,
-        stream: bool = False,  # noqa: FBT001, FBT002  # ADK's signature
-    ) -> AsyncGenerator[LlmResponse, None]:
+    def answer(self, request: LlmRequest) -> types.Part:
         """Answer with a text that depends on the question alone."""
-        assert stream in (True, False)
-        self.asked.append("\n".join(each.model_dump_json(exclude_none=True) for each in llm_request.contents))
-        answer = types.Part(text=f"answer {sha256(self.asked[-1].encode()).hexdigest()[:8]} " * 5)
-        if llm_request.tools_dict and len(self.asked) % 4 == 1:
-            answer = types.Part(function_call=types.FunctionCall(name="look", args={}))
-        yield LlmResponse(content=types.Content(role="model", parts=[answer]))
+        self.asked.append("\n".join(each.model_dump_json(exclude_none=True) for each in request.contents))
+        if request.tools_dict and len(self.asked) % 4 == 1:
+            return types.Part(function_call=types.FunctionCall(name="look", args={}))
+        return types.Part(text=f"answer {sha256(self.asked[-1].encode()).hexdigest()[:8]} " * 5)
 
 
 def look() -> str:

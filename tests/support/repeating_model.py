@@ -13,8 +13,8 @@ class StandInModel(BaseLlm):
 
     model: str = "stand-in"
 
-    def answer(self, request: LlmRequest) -> str:
-        """Return the text of the answer."""
+    def answer(self, request: LlmRequest) -> types.Part:
+        """Return the answer: a text, or a call of a tool."""
         raise NotImplementedError
 
     async def generate_content_async(
@@ -24,13 +24,12 @@ class StandInModel(BaseLlm):
     ) -> AsyncGenerator[LlmResponse, None]:
         """Answer once."""
         assert stream in (True, False)
-        part = types.Part(text=self.answer(llm_request))
-        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+        yield LlmResponse(content=types.Content(role="model", parts=[self.answer(llm_request)]))
 
 
 class RepeatingModel(StandInModel):
     """A model that answers with its instruction."""
 
-    def answer(self, request: LlmRequest) -> str:
+    def answer(self, request: LlmRequest) -> types.Part:
         """Repeat the instruction."""
-        return str(request.config.system_instruction)
+        return types.Part(text=str(request.config.system_instruction))
