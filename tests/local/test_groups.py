@@ -201,7 +201,7 @@ def plans(draw: st.DrawFn) -> list[list[tuple[int, str, int]]]:
     return draw(st.lists(st.lists(one, max_size=8), max_size=4))
 
 
-@settings(deadline=None, max_examples=at_length(12, 60))
+@settings(max_examples=at_length(12, 60))
 @given(plans(), st.sampled_from(["raise", "merge"]))
 def test_groups_store_what_single_appends_would(
     plan: list[list[tuple[int, str, int]]], on_conflict: Literal["raise", "merge"]

@@ -299,7 +299,7 @@ async def test_sessions_that_are_deleted_meanwhile_are_left_out(small: SessionSe
 TIMES = st.lists(st.integers(0, 30).map(float), min_size=1, max_size=25)
 
 
-@settings(deadline=None, max_examples=at_length(10, 40))
+@settings(max_examples=at_length(10, 40))
 @given(st.lists(TIMES, max_size=4), st.none() | st.integers(-1, 31), st.integers(1, 9))
 @example([[1.0, 0.0]], 0, 1)
 def test_whatever_the_times_the_right_events_come_in_any_steps(

@@ -236,12 +236,7 @@ JSON = st.recursive(
 )
 
 
-@settings(
-    max_examples=at_length(12, 600),
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
+@settings(max_examples=at_length(12, 600), derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(sorted(HEADER)),
     JSON,

@@ -27,13 +27,7 @@ from tests.support.lengths import at_length
 
 T = TypeVar("T")
 
-BOUNDS = settings(
-    max_examples=at_length(5, 40),
-    deadline=None,
-    derandomize=True,
-    print_blob=True,
-    suppress_health_check=list(HealthCheck),
-)
+BOUNDS = settings(max_examples=at_length(5, 40), derandomize=True, suppress_health_check=list(HealthCheck))
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 ROOM = 7000

@@ -37,13 +37,7 @@ from tests.support.lengths import at_length
 
 T = TypeVar("T")
 
-BOUNDS = settings(
-    max_examples=at_length(3, 20),
-    deadline=None,
-    derandomize=True,
-    print_blob=True,
-    suppress_health_check=list(HealthCheck),
-)
+BOUNDS = settings(max_examples=at_length(3, 20), derandomize=True, suppress_health_check=list(HealthCheck))
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}

@@ -290,13 +290,7 @@ def backends(tmp_path: Path, project: str) -> Iterator[Backends]:
 def test_both_backends_answer_alike(backends: Backends) -> None:
     """To commits with conditions, masks and changes of arrays and counters, and to queries."""
 
-    @settings(
-        max_examples=at_length(10, 100),
-        deadline=None,
-        derandomize=True,
-        print_blob=True,
-        suppress_health_check=list(HealthCheck),
-    )
+    @settings(max_examples=at_length(10, 100), derandomize=True, suppress_health_check=list(HealthCheck))
     @given(CALLS)
     def send(calls: list[Query | tuple[Change, ...]]) -> None:
         backends.compare(calls)
@@ -342,7 +336,7 @@ def test_what_is_known_of_a_followed_document_is_what_is_stored() -> None:
                         known_later.append(path)
         await documents.close()
 
-    @settings(max_examples=at_length(40, 1000), deadline=None, derandomize=True, print_blob=True)
+    @settings(max_examples=at_length(40, 1000), derandomize=True)
     @given(COMMITS)
     def run(commits: list[list[Change]]) -> None:
         asyncio.run(send(commits))

@@ -22,13 +22,7 @@ from gcp_adk_store import (
 )
 from tests.support.lengths import at_length
 
-BOUNDS = settings(
-    max_examples=at_length(2, 20),
-    deadline=None,
-    derandomize=True,
-    print_blob=True,
-    suppress_health_check=list(HealthCheck),
-)
+BOUNDS = settings(max_examples=at_length(2, 20), derandomize=True, suppress_health_check=list(HealthCheck))
 LIMITS = SessionLimits(seal_tail_bytes=900, inline_bytes=50, event_text_bytes=1200, state_value_bytes=100)
 
 VALUES = (

@@ -50,9 +50,7 @@ T = TypeVar("T")
 BOUNDS = settings(
     max_examples=at_length(3, 40),
     stateful_step_count=30,
-    deadline=None,
     derandomize=True,
-    print_blob=True,
     suppress_health_check=list(HealthCheck),
 )
 

@@ -127,9 +127,7 @@ def test_telemetry_contains_nothing_that_was_said(
         seed=st.integers(0, 2**32),
         rate=st.sampled_from([0.0, 0.3, 1.0]),
     )
-    @settings(
-        max_examples=at_length(3, 25), deadline=None, suppress_health_check=list(HealthCheck), database=None
-    )
+    @settings(max_examples=at_length(3, 25), suppress_health_check=list(HealthCheck), database=None)
     def check(said: list[Any], words: str, seed: int, rate: float) -> None:
         faults = [Refuse("PERMISSION_DENIED")] if rate == 1 else FAULTS
         firestore_proxy.plan = storage_proxy.plan = RandomFaults(seed, rate, faults)

@@ -33,7 +33,7 @@ NOTED: Final = (
 TYPED: Final = "a missing value: ADK raises KeyError, here it is its kind TemplateKeyError, which says more"
 NO_SERVICE: Final = "no artifact service: ADK raises ValueError, here it is its kind InvalidInputError"
 
-RANDOM = settings(deadline=None, print_blob=True, max_examples=at_length(60, 400))
+RANDOM = settings(max_examples=at_length(60, 400))
 
 STATE: Final[dict[str, Any]] = {
     "a": "A",

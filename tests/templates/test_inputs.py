@@ -10,7 +10,7 @@ import pytest
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.readonly_context import ReadonlyContext
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store import (
@@ -23,7 +23,6 @@ from gcp_adk_store import (
     resolve_template,
 )
 
-RANDOM = settings(deadline=None, print_blob=True)
 LOGGER = "gcp_adk_store.templates.inputs"
 
 SENTINEL = "__AGENTENSEMBLE_ESCAPED_x__"
@@ -172,7 +171,6 @@ def seeds_algorithm(template: str, inputs: Mapping[str, str]) -> str | tuple[str
     return re.sub(r"(?a)__AGENTENSEMBLE_ESCAPED_(\w+)__", r"{\1}", working)
 
 
-@RANDOM
 @given(
     st.lists(WORDS, max_size=6).map(" ".join),
     st.dictionaries(NAMES, st.text(st.sampled_from("xyz $\\1"), max_size=4), max_size=8),
@@ -188,7 +186,6 @@ def test_resolving_is_the_algorithm_of_the_specification(template: str, inputs: 
     assert expected == actual
 
 
-@RANDOM
 @given(st.text(), st.text())
 def test_any_value_arrives_to_the_letter(before: str, value: str) -> None:
     """Whatever is in it, and whatever literal text is before it."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError, TemplateSettings
@@ -133,7 +133,6 @@ def test_a_finding_says_what_will_come_of_it() -> None:
     assert lint_template("{b}")[0].says != lint_template('{"a": {b}}')[0].says
 
 
-@settings(deadline=None, print_blob=True)
 @given(TEMPLATES)
 def test_every_finding_stands_where_it_says(template: str) -> None:
     """Its text is in the template at its line and column, and findings come in order."""

@@ -202,7 +202,7 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch:
 numbers = st.floats(-1e6, 1e6, allow_nan=False, width=32)
 
 
-@settings(max_examples=at_length(10, 30), deadline=None)
+@settings(max_examples=at_length(10, 30))
 @given(st.data(), st.integers(1, 12), st.integers(1, 300), st.integers(1, 40))
 def test_the_nearest_are_those_of_floats(
     data: st.DataObject, dimensions: int, count: int, limit: int
@@ -232,7 +232,7 @@ def test_the_nearest_are_those_of_floats(
         assert {n for n in better if cosines[n] > worst + 0.06} <= {number for _, number in found}
 
 
-@settings(max_examples=at_length(15, 50), deadline=None)
+@settings(max_examples=at_length(15, 50))
 @given(st.lists(st.lists(numbers, min_size=3, max_size=3), min_size=1, max_size=5))
 def test_the_length_of_a_vector_does_not_count(vectors: list[list[float]]) -> None:
     """A vector and twice the vector are stored alike, in one byte a number; zeros stay zeros."""

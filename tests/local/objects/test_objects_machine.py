@@ -26,9 +26,7 @@ T = TypeVar("T")
 BOUNDS = settings(
     max_examples=at_length(2, 20),
     stateful_step_count=40,
-    deadline=None,
     derandomize=True,
-    print_blob=True,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
