@@ -217,6 +217,7 @@ def _carry_out(
     from google.genai import types  # noqa: PLC0415  # likewise
 
     from gcp_adk_store.ces import PythonRuntime, load_tools  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.host.session_context import visible as seen_by_code  # noqa: PLC0415
     from gcp_adk_store.ces.sandbox.interface import SandboxRunError  # noqa: PLC0415  # likewise
 
     at, folder = {name: chosen.pop(name) for name in PLACE}, chosen.pop("tools")
@@ -228,11 +229,12 @@ def _carry_out(
                 content = types.Content(role="user", parts=[types.Part(text=said)])
                 event = Event(author="user", invocation_id=invocation_id, content=content)
                 await place.sessions.append_event(place.session, event)
-            before = dict(place.session.state)
             asked = options.Chosen(**chosen, allow_problems=True)
             tools = [] if folder is None else load_tools(asked.read_app(folder))
+            given = asked.runtime(mocks)
+            before = seen_by_code(place.session.state, shared=given["settings"].shared_variables)
             async with PythonRuntime(
-                place.sessions, artifact_service=place.artifacts, tools=tools, **asked.runtime(mocks)
+                place.sessions, artifact_service=place.artifacts, tools=tools, **given
             ) as runtime:
                 return place, before, await work(runtime, place, invocation_id)
 

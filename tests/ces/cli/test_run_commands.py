@@ -198,12 +198,14 @@ def test_a_copy_has_what_the_session_has(
             await service.append_event(session, event)
 
     asyncio.run(prepare())
-    line = ["run-tool", str(folder / "sees.py"), *HERE, "--session", "shop/ada/one", "--json"]
-    line += ["--shared-variable", "app:n"]
+    line = ["run-tool", str(folder / "sees.py"), *HERE, "--session", "shop/ada/one"]
+    shown = run(*line, "--dry-run").stdout
+    line += ["--json", "--shared-variable", "app:n"]
     copied, stored = (json.loads(run(*line, *more).stdout) for more in (["--dry-run"], []))
 
     assert {"said": ["hello"], "variables": {"a": 1, "b": 2, "app:n": 2}} == stored["response"]["result"]
     assert stored["response"] == copied["response"]
+    assert "removed" not in shown  # what code does not see
 
 
 RUN = ("run-tool", "tools/half.py")
