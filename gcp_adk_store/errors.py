@@ -35,6 +35,7 @@ repeat, a write whose answer was lost is not. Every error pickles, and carries `
 never content) and ``attempts``; its text begins with the first two.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Final, Self
 
@@ -255,3 +256,21 @@ class PayloadMissingError(StoredDataError):
 
 class KeyDestroyedError(StoredDataError):
     """Stored data are encrypted with a key that does not exist any more, such as that of an erased user."""
+
+
+MAX_BITS: Final = 1023
+"""Bits of a whole number: a float takes no more, and no message has room for all."""
+
+
+def require_number(name: str, value: object) -> None:
+    """Refuse a number that no option takes; anything else passes.
+
+    Raises:
+        InvalidInputError: *value* is NaN, or a whole number that is too large to be shown or compared.
+    """
+    if isinstance(value, float) and math.isnan(value):
+        raise InvalidInputError(f"{name} is nan, it must be a number")
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise InvalidInputError(
+            f"{name} is a whole number of {value.bit_length():,} bits, it must have {MAX_BITS:,} at most"
+        )

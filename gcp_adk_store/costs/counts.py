@@ -6,9 +6,8 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import ClassVar, Final, Literal, TypeAlias
 
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.errors import InvalidInputError, require_number
 from gcp_adk_store.settings import SessionLimits
-from gcp_adk_store.settings.names import require_number
 
 Scope = Literal["session", "user", "app"]
 

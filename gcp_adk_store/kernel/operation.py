@@ -36,8 +36,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span
 
 from gcp_adk_store import machine
-from gcp_adk_store.errors import ForkedProcessError, InvalidInputError
-from gcp_adk_store.settings.names import require_number
+from gcp_adk_store.errors import ForkedProcessError, InvalidInputError, require_number
 
 
 @dataclass(slots=True, eq=False)

@@ -11,7 +11,7 @@ from google.genai import types
 
 from gcp_adk_store import machine
 from gcp_adk_store.codec.memories import decode_memory, searchable_text
-from gcp_adk_store.errors import EmbedderError, InvalidInputError
+from gcp_adk_store.errors import EmbedderError, InvalidInputError, require_number
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Lru, gather, offload
 from gcp_adk_store.kernel.ports import Embedder, EmbeddingKind
@@ -19,7 +19,6 @@ from gcp_adk_store.memory.contents import Snapshot, quantized, require_numpy
 from gcp_adk_store.memory.vectors import PART_BYTES, Embedded, missing
 from gcp_adk_store.model.json_values import whole_text
 from gcp_adk_store.model.memories import DIGEST_BYTES, Vectors
-from gcp_adk_store.settings.names import require_number
 
 _Vectors: TypeAlias = Sequence[Sequence[float]]
 

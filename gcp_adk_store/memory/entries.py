@@ -15,14 +15,13 @@ from google.genai import types
 
 from gcp_adk_store.codec.memories import EncodedMemory, text_in
 from gcp_adk_store.codec.redactions import is_redacted
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.errors import InvalidInputError, require_number
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Pauses, yielding
 from gcp_adk_store.memory.keeper import MemoryKeeper
 from gcp_adk_store.model.keys import UserKey, require_text, require_text_keys
 from gcp_adk_store.model.memories import Memory
 from gcp_adk_store.model.session_fields import MAX_TTL_S
-from gcp_adk_store.settings.names import require_number
 
 SCORE: Final = "adk_store_score"
 """Key of a result's metadata: its score."""

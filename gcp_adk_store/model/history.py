@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from gcp_adk_store.errors import InvalidInputError, PointMissingError
-from gcp_adk_store.settings.names import require_number
+from gcp_adk_store.errors import InvalidInputError, PointMissingError, require_number
 
 KEY: Final = "adk_store_redacted"
 """The last key of a marker's JSON, and the key of what a marker says in its event's ``custom_metadata``."""

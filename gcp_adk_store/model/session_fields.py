@@ -8,9 +8,8 @@ from typing import Final, Self
 
 from google.adk.events import Event
 
-from gcp_adk_store.errors import InvalidInputError, SessionInboxFullError
+from gcp_adk_store.errors import InvalidInputError, SessionInboxFullError, require_number
 from gcp_adk_store.model.json_values import whole_text
-from gcp_adk_store.settings.names import require_number
 
 PARTS_GRACE_S: Final = 60 * 60
 """Seconds that parts stay beyond their computed expiry: for slow uploads, wrong clocks, paused processes."""

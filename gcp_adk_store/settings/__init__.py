@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote
 
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.errors import InvalidInputError, require_number
 from gcp_adk_store.settings.envelope import KmsEnvelope
-from gcp_adk_store.settings.names import fields_only, require_number, warn_of_unknown
+from gcp_adk_store.settings.names import fields_only, warn_of_unknown
 
 EMULATOR_PROJECT: Final = "demo-adk-store"
 """The project used on an emulator if the caller names no other; ``demo-`` never names a real project."""

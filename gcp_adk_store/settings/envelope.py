@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.settings.names import fields_only, require_number
+from gcp_adk_store.errors import InvalidInputError, require_number
+from gcp_adk_store.settings.names import fields_only
 
 MAX_CACHE_S: Final = 3600.0
 """The longest time for which a process may keep data keys: so long a destroyed key can still be in use."""

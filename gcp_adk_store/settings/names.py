@@ -1,16 +1,12 @@
-"""Refuse names of options that nothing reads, and numbers that none takes; warn of unknown variables."""
+"""Refuse a name of an option that nothing reads, warn of such a variable, and suggest the nearest name."""
 
 import difflib
 import functools
 import logging
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from gcp_adk_store.errors import InvalidInputError
-
-MAX_BITS: Final = 1023
-"""Bits of a whole number: a float takes no more, and no message has room for all."""
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -33,20 +29,6 @@ def require_known(names: Iterable[str], known: Iterable[str], *, of: str) -> Non
     for name in names:
         if name not in known:
             raise InvalidInputError(f"{of}: unknown option {name[:80]!r}; {suggestion(name, known)}")
-
-
-def require_number(name: str, value: object) -> None:
-    """Refuse a number that no option takes; anything else passes.
-
-    Raises:
-        InvalidInputError: *value* is NaN, or a whole number that is too large to be shown or compared.
-    """
-    if isinstance(value, float) and math.isnan(value):
-        raise InvalidInputError(f"{name} is nan, it must be a number")
-    if isinstance(value, int) and value.bit_length() > MAX_BITS:
-        raise InvalidInputError(
-            f"{name} is a whole number of {value.bit_length():,} bits, it must have {MAX_BITS:,} at most"
-        )
 
 
 def fields_only(settings: type[T]) -> type[T]:
