@@ -20,6 +20,7 @@ def require_order(calls: Sequence[Call], state: State, apply: Callable[[State, C
     """
     begun = sorted((call for call in calls if call.outcome is not Outcome.REFUSED), key=lambda c: c.begun)
     ends = [call.ended if call.outcome is Outcome.DONE else float("inf") for call in begun]
+    alike = [_alike_before(begun, number) for number in range(len(begun))]
     seen: set[tuple[frozenset[int], State]] = set()
     stack: list[tuple[frozenset[int], State]] = [(frozenset(range(len(begun))), state)]
     fewest = len(begun)
@@ -33,7 +34,7 @@ def require_order(calls: Sequence[Call], state: State, apply: Callable[[State, C
             fewest, stuck = len(certain), frozenset(certain)
         first_end = min(ends[number] for number in left)
         for number in left:
-            if begun[number].begun > first_end:
+            if begun[number].begun > first_end or alike[number] in left:
                 continue
             after = apply(now, begun[number])
             one = None if after is None else (left - {number}, after)
@@ -43,3 +44,15 @@ def require_order(calls: Sequence[Call], state: State, apply: Callable[[State, C
         assert len(seen) < _MOST_TRIES, "the search for an order takes too long"
     shown = [f"{begun[n].process} {begun[n].kind} at {begun[n].begun:.3f}" for n in sorted(stuck)[:4]]
     raise AssertionError(f"no order explains what these returned: {shown}")
+
+
+def _alike_before(begun: Sequence[Call], number: int) -> int | None:
+    """Return the last call before that of *number*, of which nobody knows either, that can take its place."""
+    call = begun[number]
+    if call.outcome is Outcome.UNKNOWN:
+        what = (call.outcome, call.kind, call.of, call.given, call.result)
+        for before in reversed(range(number)):
+            one = begun[before]
+            if (one.outcome, one.kind, one.of, one.given, one.result) == what:
+                return before
+    return None
