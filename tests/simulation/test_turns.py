@@ -1,7 +1,7 @@
 """Turns keep their promises in every order."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -102,7 +102,7 @@ async def act(actor: Actor, step: int) -> None:
     elif action == "abort":
         await journal.call(actor.name, "abort", "session", lambda: turns.request_abort(**KEY))
     elif action == "status":
-        await journal.call(actor.name, "status", "session", lambda: turns.status(**KEY))
+        await look(journal, actor.name, actor.store)
     else:
         holding = asyncio.create_task(hold(actor, name, gives_up=action == "give up"))
         if action == "give up":
@@ -238,11 +238,14 @@ def workload(durability: Durability) -> Any:
         fleet = Fleet(world, service, partial(service.store_of, durability=durability))
         await fleet.work(14, act)
         await asyncio.sleep(400)  # what is late arrives, and leases end
+        await look(fleet.journal, "plain", plain)
+        check_fences(fleet.journal, "hold", "give up", "run", "enqueue", "interrupt")
         agent = Parrot(name="parrot", seen=fleet.journal.seen)
         runner = Runner(app_name="app", agent=agent, session_service=plain.sessions)
         async for _ in plain.turns.drain(runner, **WHO):
             pass
         status = await plain.turns.status(**KEY)
+
         assert (status.is_running, status.waiting) == (False, ())
         await check(fleet, plain, is_certain_at_once=durability == "event")
 
@@ -281,19 +284,21 @@ def failures_of(world: World, process: str) -> list[float]:
     return [float(line.split()[0]) for line in lines if not line.endswith(f"- {Fate.ANSWERED}")]
 
 
-def taken(calls: Iterable[Call]) -> list[Call]:
-    """Return the turns that *calls* took, or may have.
+def check_fences(journal: Journal, *kinds: str) -> None:
+    """Check that some order of calls of *kinds*, which take turns, explains the numbers that they returned.
 
     One that took a turn without an answer, and finds it over, takes the next one or says that another runs.
     """
-    turns: list[Call] = []
-    for call in calls:
-        maybe = replace(call, outcome=Outcome.UNKNOWN, given=None, result=None)
-        if call.outcome is Outcome.DONE:
-            turns += [call, *[maybe] * int((call.ended - call.begun) / (0.9 * LEASE_S))]
-        elif call.outcome is Outcome.UNKNOWN or call.error == "SessionBusyError":
-            turns.append(maybe)
-    return turns
+    calls = [call for call in journal.of("status") if call.outcome is Outcome.DONE]
+    for call in (call for kind in kinds for call in journal.of(kind)):
+        maybe = replace(call, kind="maybe", outcome=Outcome.UNKNOWN, given=None, result=None)
+        took_s = call.ended - call.begun if call.outcome is Outcome.DONE else 0.0
+        if call.result is not None:
+            calls.append(call)
+        elif call.outcome is not Outcome.REFUSED or call.error == "SessionBusyError" or call.kind != "take":
+            calls.append(maybe)
+        calls += [maybe] * int(took_s / (0.9 * LEASE_S))
+    require_order(calls, 0, next_fence)
 
 
 def next_fence(fence: int, call: Call) -> int | None:
@@ -305,14 +310,14 @@ def next_fence(fence: int, call: Call) -> int | None:
 async def watch(journal: Journal, plain: Store) -> None:
     """Look at the number of the last turn each second."""
     while True:
-        await look(journal, plain)
+        await look(journal, "plain", plain)
         await asyncio.sleep(1)
 
 
-async def look(journal: Journal, plain: Store) -> None:
+async def look(journal: Journal, process: str, store: Store) -> None:
     """Look at the number of the last turn."""
-    status = partial(plain.turns.status, **KEY)
-    await journal.call("plain", "status", "session", status, seen=attrgetter("fence"))
+    status = partial(store.turns.status, **KEY)
+    await journal.call(process, "status", "session", status, seen=attrgetter("fence"))
 
 
 async def leases(world: World) -> None:
@@ -326,9 +331,8 @@ async def leases(world: World) -> None:
     await fleet.work(20, take)
     watching.cancel()
     await asyncio.sleep(400)
-    await look(journal, plain)
-    looks = [call for call in journal.of("status") if call.outcome is Outcome.DONE]
-    require_order([*taken(journal.of("take")), *looks], 0, next_fence)
+    await look(journal, "plain", plain)
+    check_fences(journal, "take")
     aborts = [call for call in journal.of("abort") if call.result or call.outcome is Outcome.UNKNOWN]
     asked = [line for line in world.trace if ": asked " in line]
     assert len(asked) <= len(aborts), f"{len(asked)} turns were asked to stop by {len(aborts)} requests"
