@@ -1,7 +1,10 @@
 """Sessions keep their promises while several processes write to them, in every order."""
 
 import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from random import Random
 from typing import Any, Final
 
@@ -15,7 +18,7 @@ from gcp_adk_store import SessionLimits, Store
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.checkers import check_handles, check_list, check_patience, check_windows
 from tests.simulation.fleet import Actor, Fleet
-from tests.simulation.journal import Outcome
+from tests.simulation.journal import Call, Outcome
 from tests.support.lengths import at_length
 
 SESSIONS: Final = ("one", "two")
@@ -98,6 +101,45 @@ async def act(actor: Actor, step: int) -> None:
             await asyncio.gather(*(append(actor, held, event) for event in events))
 
 
+async def look_on(actor: Actor) -> None:
+    """Read what is in all sessions in other ways than those of :func:`act`, until it is cancelled."""
+    sessions = actor.store.sessions
+    ids: dict[str, Any] = {"app_name": "app", "user_id": "user"}
+
+    async def pages() -> dict[str, int]:
+        counts: dict[str, int] = {}
+        cursor: str | None = None
+        while True:
+            page = await sessions.list_sessions_page(**ids, page_size=1, order="oldest", cursor=cursor)
+            counts |= {info.session_id: info.events for info in page.infos}
+            if (cursor := page.next_cursor) is None:
+                return counts
+
+    async def usage() -> dict[str, int]:
+        return {one: (await sessions.get_session_usage(**key(one))).events for one in SESSIONS}
+
+    async def events() -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {one: [] for one in SESSIONS}
+        async for each in sessions.iter_user_events(**ids):
+            found[each.session_id].append(each.event.id)
+        return found
+
+    for step in count():
+        random = actor.random(step)
+        await asyncio.sleep(random.uniform(0, 2))
+        await actor.journal.call(actor.name, "look", "all", random.choice([pages, usage, events]))
+
+
+def reads_of(session: str, looks: Iterable[Call], ids: Sequence[str]) -> list[Call]:
+    """Return what *looks* saw of a session as reads; a number of events stands for so many of *ids*."""
+    reads = []
+    for call in looks:
+        if call.outcome is Outcome.DONE:
+            seen = call.result[session]
+            reads.append(replace(call, result=list(ids[:seen]) if isinstance(seen, int) else seen))
+    return reads
+
+
 async def append(actor: Actor, held: Session, event: Event) -> None:
     """Append *event*; a handle that conflicts is read again at the next step."""
 
@@ -122,7 +164,8 @@ async def check(fleet: Fleet, plain: Store, *, merging: bool) -> None:
         assert stored is not None
         ids = [event.id for event in stored.events]
         journal = fleet.journal
-        check_list(ids, journal.of("append", session), journal.of("read", session))
+        looks = reads_of(session, journal.of("look"), ids)
+        check_list(ids, journal.of("append", session), [*journal.of("read", session), *looks])
         check_windows(ids, journal.of("window", session))
         check_handles(ids, journal.of("append", session), merging=merging)
         state: dict[str, Any] = {}
@@ -150,8 +193,12 @@ def workload(**options: Any) -> Any:
 
         for session in SESSIONS:
             await plain.sessions.create_session(**key(session))
-        fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, **options))
+        make = partial(service.store_of, session_limits=LIMITS, **options)
+        fleet = Fleet(world, service, make)
+        process = world.process("onlooker")
+        looking = process.start(look_on, Actor(world, fleet.journal, process, make(process)))
         await fleet.work(30, act)
+        looking.cancel()
         await asyncio.sleep(200)  # what is late arrives
         await check(fleet, plain, merging=options.get("on_conflict") == "merge")
 
