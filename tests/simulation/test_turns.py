@@ -111,6 +111,39 @@ async def act(actor: Actor, step: int) -> None:
         await asyncio.wait([holding])
 
 
+async def act_or_tidy(actor: Actor, step: int) -> None:
+    """Do the same, or leave a call of a tool open, answer those that are open, or take a message back."""
+    random = actor.random(-step - 1)
+    name, turns, call = f"{actor.name}-{step}", actor.store.turns, actor.journal.call
+    if random.random() < 0.7:
+        await act(actor, step)
+        return
+    match random.choice(["leave open", "repair", "withdraw"]):
+        case "leave open":
+            await call(actor.name, "leave open", "session", lambda: leave_open(actor, name), given=name)
+        case "repair":
+            repair = partial(turns.repair, **KEY)
+            await call(actor.name, "repair", "session", repair, seen=lambda _: None)
+        case _:
+            status = await call(
+                actor.name, "waiting", "session", lambda: turns.status(**KEY), seen=attrgetter("waiting")
+            )
+            if status is not None and status.waiting:
+                withdraw = partial(turns.withdraw, **KEY, message_id=status.waiting[-1])
+                await call(actor.name, "withdraw", status.waiting[-1], withdraw)
+
+
+async def leave_open(actor: Actor, name: str) -> None:
+    """Store a call of a tool in a turn, which ends without its response."""
+    async with actor.store.turns.hold(**KEY, wait_s=30, lease_s=LEASE_S):
+        session = await actor.store.sessions.get_session(**KEY)
+        assert session is not None
+        asked = types.Part(function_call=types.FunctionCall(id=name, name="look"))
+        content = types.Content(role="model", parts=[asked])
+        event = Event(id=name, author="parrot", invocation_id=name, content=content)
+        await actor.store.sessions.append_event(session, event)
+
+
 async def run(actor: Actor, name: str, kind: str, on_busy: Any) -> None:
     """Run an agent on a message, as a call of *kind*."""
     if "runner" not in actor.memory:
@@ -204,21 +237,34 @@ async def check(fleet: Fleet, plain: Store, *, is_certain_at_once: bool) -> None
             assert call.given in ids, f"{call.given} was acknowledged, and is lost"
         if call.outcome is Outcome.REFUSED:
             assert call.given not in ids, f"{call.given} was refused with {call.error}, and is stored"
-    runs: list[str] = [event.invocation_id for event in stored.events if turn_of(event) is None]
+    calls = [call.id for event in stored.events for call in event.get_function_calls()]
+    of_runs = [
+        event for event in stored.events if turn_of(event) is None and event.invocation_id not in calls
+    ]
+    runs: list[str] = [event.invocation_id for event in of_runs]
     begun = [run for number, run in enumerate(runs) if number == 0 or run != runs[number - 1]]
     assert len(begun) == len({*begun}), "the events of two runs interleave"
+    answers = [call.id for event in stored.events for call in event.get_function_responses()]
+    for call_id in calls:
+        assert answers.count(call_id) == 1, f"{call_id} has {answers.count(call_id)} responses"
+    for call in fleet.journal.of("leave open"):
+        assert call.given in calls or call.outcome is not Outcome.DONE, f"{call.given} is lost"
     messages = [text for event in stored.events if event.author == "user" and (text := text_of(event))]
-    for kind in ("run", "enqueue", "interrupt"):
-        for call in fleet.journal.of(kind):
-            if call.outcome is Outcome.DONE:
-                assert messages.count(call.given) == 1, (
-                    f"{call.given} is stored {messages.count(call.given)} times"
-                )
-            if call.error in ("SessionBusyError", "SessionInboxFullError"):
-                assert call.given not in messages, (
-                    f"{call.given} was refused with {call.error}, and is stored"
-                )
-            assert messages.count(call.given) <= 1, f"{call.given} is stored twice"
+    check_messages(fleet.journal, messages)
+
+
+def check_messages(journal: Journal, messages: list[str]) -> None:
+    """Check that each message is stored once, unless it was refused or withdrawn."""
+    asked = [call for kind in ("run", "enqueue", "interrupt") for call in journal.of(kind)]
+    for call in asked:
+        if call.error in ("SessionBusyError", "SessionInboxFullError"):
+            assert call.given not in messages, f"{call.given} was refused with {call.error}, and is stored"
+        assert messages.count(call.given) <= 1, f"{call.given} is stored twice"
+    missing = [call for call in asked if call.given not in messages]
+    lost = [call.given for call in missing if call.outcome is Outcome.DONE]
+    withdrawals = [call for call in journal.of("withdraw") if call.outcome is not Outcome.REFUSED]
+    maybe = {call.of for call in withdrawals if call.result in (True, None)}
+    assert len(lost) <= len(maybe), f"of {lost}, {len(maybe)} at most were withdrawn"
 
 
 def text_of(event: Event) -> str:
@@ -236,14 +282,15 @@ def workload(durability: Durability) -> Any:
 
         await plain.sessions.create_session(**KEY)
         fleet = Fleet(world, service, partial(service.store_of, durability=durability))
-        await fleet.work(14, act)
+        await fleet.work(14, act_or_tidy if durability == "event" else act)
         await asyncio.sleep(400)  # what is late arrives, and leases end
         await look(fleet.journal, "plain", plain)
-        check_fences(fleet.journal, "hold", "give up", "run", "enqueue", "interrupt")
+        check_fences(fleet.journal, "hold", "give up", "run", "enqueue", "interrupt", "leave open", "repair")
         agent = Parrot(name="parrot", seen=fleet.journal.seen)
         runner = Runner(app_name="app", agent=agent, session_service=plain.sessions)
         async for _ in plain.turns.drain(runner, **WHO):
             pass
+        await plain.turns.repair(**KEY)
         status = await plain.turns.status(**KEY)
 
         assert (status.is_running, status.waiting) == (False, ())
