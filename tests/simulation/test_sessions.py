@@ -131,10 +131,13 @@ async def look_on(actor: Actor) -> None:
 
 
 def reads_of(session: str, looks: Iterable[Call], ids: Sequence[str]) -> list[Call]:
-    """Return what *looks* saw of a session as reads; a number of events stands for so many of *ids*."""
+    """Return what *looks* saw of a session as reads; a number of events stands for so many of *ids*.
+
+    A session that a clock which is behind updates between two pages may be on neither.
+    """
     reads = []
     for call in looks:
-        if call.outcome is Outcome.DONE:
+        if call.outcome is Outcome.DONE and session in call.result:
             seen = call.result[session]
             reads.append(replace(call, result=list(ids[:seen]) if isinstance(seen, int) else seen))
     return reads
