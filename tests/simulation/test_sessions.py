@@ -196,10 +196,10 @@ def workload(**options: Any) -> Any:
 
         for session in SESSIONS:
             await plain.sessions.create_session(**key(session))
-        make = partial(service.store_of, session_limits=LIMITS, **options)
-        fleet = Fleet(world, service, make)
+        fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, **options))
         process = world.process("onlooker")
-        looking = process.start(look_on, Actor(world, fleet.journal, process, make(process)))
+        store = service.store_of(process, session_limits=LIMITS, **options)
+        looking = process.start(look_on, Actor(world, fleet.journal, process, store))
         await fleet.work(30, act)
         looking.cancel()
         await asyncio.sleep(200)  # what is late arrives
