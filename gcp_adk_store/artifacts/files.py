@@ -119,7 +119,7 @@ class ArtifactReader:
         if running() is not None:  # a part of writing the whole to a file
             return await self._read(size)
         reading = Operation("read_artifact", telemetry.STORAGE, self._app, self._ids)
-        telemetry.begin(reading)
+        telemetry.begin_span(reading)
         with Entered(reading, ends=True):
             return await self._read(size)
 

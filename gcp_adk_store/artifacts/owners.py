@@ -208,7 +208,7 @@ class UserObjects:
         self._counted: set[str] = set()
 
     @classmethod
-    def of(cls, storage: ArtifactStorage, key: UserKey) -> Self | None:
+    def of_user(cls, storage: ArtifactStorage, key: UserKey) -> Self | None:
         """Return the artifacts of a user; ``None`` for ids that no artifact can have."""
         try:
             return cls(storage, ArtifactScope(app=key.app, user=key.user, session=None))

@@ -122,7 +122,7 @@ class LatestVersions:
     def look(self, key: ArtifactKey) -> Look:
         """Return what is known now; pass it to :meth:`learn`."""
         with self._guard:
-            entry = self._versions.get(key)
+            entry = self._versions.lookup(key)
             is_young = entry is not None and machine.monotonic() - entry[1] < self._lifetime_s
             return Look(entry[0] if entry and is_young else None, entry, self._forgotten)
 
@@ -134,7 +134,7 @@ class LatestVersions:
     def learn(self, key: ArtifactKey, version: int, look: Look) -> None:
         """Remember the version that was read after *look*, unless a save or a deletion came between."""
         with self._guard:
-            if look.forgotten == self._forgotten and look.entry is self._versions.get(key):
+            if look.forgotten == self._forgotten and look.entry is self._versions.lookup(key):
                 self._versions.put(key, (version, machine.monotonic()))
 
     def forget(self, is_meant: Callable[[ArtifactKey], bool]) -> None:

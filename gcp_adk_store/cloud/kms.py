@@ -132,7 +132,7 @@ class KmsKeyWrapper:
             return await retry.call(attempt, policy=self._policy)
 
     async def _ready(self) -> Any:
-        self._process.require()
+        self._process.require_own()
         if self._given is not None:
             return self._given
         require_grpc()

@@ -232,7 +232,7 @@ class Layout:
             *self.shared_state(key, state),
         ]
 
-    def append(
+    def append_writes(
         self,
         key: SessionKey,
         append: Append,

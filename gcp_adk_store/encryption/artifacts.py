@@ -200,7 +200,7 @@ class SealedArtifactObjects(SealedObjects):
         self, name: str, generation: int | None, part: tuple[int, int]
     ) -> tuple[bytes, int] | None:
         """Read the frames that *part* lies in."""
-        seen = None if generation is None else self._known.get((name, generation))
+        seen = None if generation is None else self._known.lookup((name, generation))
         if seen is None:
             found = await self.inner.info(name)
             if found is None or generation not in {None, found.generation}:

@@ -244,7 +244,7 @@ class Keyring:
         await self.wrapper.close()
 
     def _in_cache(self, scope: Scope) -> DataKey | None:
-        known = self._known.get(scope)
+        known = self._known.lookup(scope)
         return known.key if known is not None and machine.monotonic() < known.until else None
 
     async def _shared(self, scope: Scope, *, makes: bool) -> _Loaded:

@@ -188,7 +188,7 @@ class _Run:
             self._storage.encryption, roots, erasure.recovery_of_keys, self._storage.layout.prefix
         )
         artifacts = erasure._artifacts  # noqa: SLF001
-        self._objects = None if artifacts is None else UserObjects.of(artifacts.storage, key)
+        self._objects = None if artifacts is None else UserObjects.of_user(artifacts.storage, key)
         self._layout = ErasureLayout(layout.prefix)
         self._subject = ""
         self._intent = Intent(begun_at=0.0, erased={})

@@ -118,7 +118,7 @@ class Bounds:
         self._names_ids = names_ids
         self._process = OwnProcess(self)
 
-    def begin(
+    def begin_operation(
         self, method: Callable[..., object], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Operation:
         """Return the operation of a call of *method*; its deadline counts from now.
@@ -126,7 +126,7 @@ class Bounds:
         Raises:
             ForkedProcessError: the service was used in a parent of this process.
         """
-        self._process.require()
+        self._process.require_own()
         session = kwargs.get("session")
         if session is None and len(args) > 1 and isinstance(args[1], Session):
             session = args[1]
@@ -140,10 +140,10 @@ class Bounds:
             # No longer than an operation that it is a part of.
             machine.monotonic() + at_most(self._deadlines_s.get(method.__name__, math.inf)),
         )
-        telemetry.begin(operation, self._names_ids)
+        telemetry.begin_span(operation, self._names_ids)
         return operation
 
-    async def ready(self, operation: Operation) -> None:
+    async def wait_until_ready(self, operation: Operation) -> None:
         """Wait until *operation* may begin."""
         if self._ready is not None:
             await self._ready(operation)
@@ -181,11 +181,11 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
     async def call(*args: Any, **kwargs: Any) -> Any:
         await paced()
         bounds: Bounds = args[0]._bounds  # noqa: SLF001  # the service's, which has it for this alone
-        running = bounds.begin(method, args, kwargs)
+        running = bounds.begin_operation(method, args, kwargs)
         with Entered(running, ends=True):
             require_kinds(method, args, kwargs)
             if limited:
-                await bounds.ready(running)
+                await bounds.wait_until_ready(running)
                 return await bounds.run(lambda: method(*args, **kwargs))
             return await method(*args, **kwargs)
 
@@ -193,13 +193,13 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
     async def iterate(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         await paced()
         bounds: Bounds = args[0]._bounds  # noqa: SLF001
-        running = bounds.begin(method, args, kwargs)
+        running = bounds.begin_operation(method, args, kwargs)
         items = method(*args, **kwargs)
         failure: BaseException | None = None
         try:
             with Entered(running):
                 require_kinds(method, args, kwargs)
-                await bounds.ready(running)
+                await bounds.wait_until_ready(running)
             # Step by step: between two of them the caller's own code runs, in the same context.
             while True:
                 with Entered(running):

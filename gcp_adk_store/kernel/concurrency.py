@@ -116,7 +116,7 @@ class Limiter:
             OverloadedError: *max_waiting* calls wait already, or this one waited for too long.
             ForkedProcessError: a parent of this process acquired a permit: its calls do not run here.
         """
-        self._process.require()
+        self._process.require_own()
         mine = Permit(key)
         with self._guard:
             self._sweep()
@@ -405,7 +405,7 @@ class Lru(Generic[K, V]):
         self._known: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._guard = threading.Lock()
 
-    def get(self, key: K) -> V | None:
+    def lookup(self, key: K) -> V | None:
         """Return the value that was put, if it is still known."""
         with self._guard:
             if key not in self._known:

@@ -121,7 +121,7 @@ class _Pace:
         """Whether a call that arrives now has to wait: for its turn, or for those that came before it."""
         return self.begun == _CALLS_A_TURN or self.following > 0
 
-    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
+    def count_call(self, loop: asyncio.AbstractEventLoop) -> None:
         """Count a call that begins now."""
         self.begun += 1
         if self.is_full:
@@ -151,7 +151,7 @@ async def paced() -> None:
         pace.waiting.append(call)
         await call
     else:
-        pace.begin(loop)
+        pace.count_call(loop)
 
 
 def _new_pace(loop: asyncio.AbstractEventLoop) -> _Pace:
@@ -224,7 +224,7 @@ class OwnProcess:
         self._owner = weakref.ref(owner)
         self._pid: int | None = None
 
-    def require(self) -> None:
+    def require_own(self) -> None:
         """Bind the owner to this process at its first use.
 
         Raises:

@@ -127,7 +127,7 @@ def _labels(operation: Operation) -> _Labels:
     return found if found is not None else _LABELS.setdefault(name, _Labels(*name))
 
 
-def begin(operation: Operation, names_ids: Callable[[], bool] = lambda: False) -> None:
+def begin_span(operation: Operation, names_ids: Callable[[], bool] = lambda: False) -> None:
     """Start the span of *operation* if an SDK is present; a span without one takes 2 % of an append.
 
     *names_ids* returns whether the span has the ids of the user and the session.

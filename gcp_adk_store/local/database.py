@@ -184,7 +184,7 @@ class Database(NotPicklable):
 
     def submit(self, call: Callable[[], T]) -> "Future[T]":
         """Run *call* on a thread of this object, in the context of the caller: ADK's clock is part of it."""
-        self._process.require()
+        self._process.require_own()
         with self._guard:
             if self._threads is None:
                 # In memory, one connection has all data, so one thread uses it.

@@ -241,7 +241,7 @@ class Embedding:
             EmbedderError: as :meth:`stored_if_able`.
         """
         text = text.strip()[:MAX_TEXT]
-        known = self._queries.get(text)
+        known = self._queries.lookup(text)
         telemetry.count_lookups("queries", hits=int(known is not None), misses=int(known is None))
         if known is not None or self._is_paused:
             return known

@@ -213,7 +213,7 @@ async def add_new(
     if not made:
         _warn_of(left_out)
         return
-    snapshot = await keeper.known(key)
+    snapshot = await keeper.newest(key)
     if snapshot is not None and all(memory.digest in snapshot.known for memory, _ in made):
         snapshot = await keeper.reader.read(key)  # another process may have removed all
     while True:
@@ -223,7 +223,7 @@ async def add_new(
         if not new:
             return
         await keeper.add(key, new)
-        after = await keeper.known(key)
+        after = await keeper.newest(key)
         if snapshot is None or (after is not None and after.head.epoch == snapshot.head.epoch):
             return
         snapshot = after  # another process removed all, also what this one knew to be there

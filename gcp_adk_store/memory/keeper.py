@@ -100,7 +100,7 @@ class MemoryKeeper:
         """Return the time of the database, as Unix time in seconds."""
         return self._documents.clock.now()
 
-    async def search(
+    async def rank(
         self, key: UserKey, query: str, *, limit: int, accepts: MemoryFilter, min_score: float
     ) -> tuple[Sequence[Hit], str]:
         """Return the best memories for *query*, the best first, and why words alone ranked some, if so.
@@ -114,7 +114,7 @@ class MemoryKeeper:
             return [], ""
         is_made = embedding is not None and embedding.made(snapshot.head.vectors)
         direction = await embedding.query(query) if embedding is not None and is_made else None
-        contents = self.reader.known(key) or Contents(snapshot=snapshot)
+        contents = self.reader.cached(key) or Contents(snapshot=snapshot)
         look = partial(
             contents.search,
             snapshot,
@@ -221,9 +221,9 @@ class MemoryKeeper:
                 return text
         return None
 
-    async def known(self, key: UserKey) -> Snapshot | None:
+    async def newest(self, key: UserKey) -> Snapshot | None:
         """Return memories as this process last saw them, perhaps out of date; they are read if unknown."""
-        known = self.reader.known(key)
+        known = self.reader.cached(key)
         return await self.reader.read(key) if known is None else known.snapshot
 
     async def rewrite(
@@ -258,7 +258,7 @@ class MemoryKeeper:
             is_all = changed.is_all
         with _begun(replaced):
             await self.payloads.remove(key, replaced)
-            known = self.reader.known(key)
+            known = self.reader.cached(key)
             if known is not None and known.snapshot.head.has_ended():
                 await self._remove(key, known.snapshot)
         return replaced
@@ -338,7 +338,7 @@ class MemoryKeeper:
         memories go in the same commit, or in commits before; *embedded* are stored with their memories. Not
         *light*, it is decided beside the event loop.
         """
-        held = self.reader.known(key)
+        held = self.reader.cached(key)
         before = None if held is None else held.snapshot
         begun: list[str] = []
         with _begun(begun):

@@ -117,7 +117,7 @@ class MemoryReader:
                 self.forget(key)
                 return None
             head = read_memory_head(document)
-            known = self._known.get(path)
+            known = self._known.lookup(path)
             if known is not None and known.snapshot.head.update_time == head.update_time:
                 if head.until is not None:
                     known.snapshot = replace(known.snapshot, head=head)  # it may have ended since
@@ -170,14 +170,14 @@ class MemoryReader:
         added = await self._bodies(snapshot.head, parts, found)
         return replace(snapshot, vectors={**snapshot.vectors, **added})
 
-    def known(self, key: UserKey) -> Contents | None:
+    def cached(self, key: UserKey) -> Contents | None:
         """Return what this process holds, perhaps out of date."""
-        return self._known.get(self._layout.head(key))
+        return self._known.lookup(self._layout.head(key))
 
     def remember(self, key: UserKey, snapshot: Snapshot) -> Contents:
         """Hold *snapshot*, with the index that follows it; return both."""
         path = self._layout.head(key)
-        contents = self._known.get(path) or Contents(snapshot=snapshot)
+        contents = self._known.lookup(path) or Contents(snapshot=snapshot)
         contents.snapshot = snapshot
         self._known.put(path, contents)
         return contents

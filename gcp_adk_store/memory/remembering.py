@@ -70,7 +70,7 @@ class Remembering:
             self._end_turn(loop, ended)
             self._start(loop, ended.owner)
         sessions = self._running.setdefault(loop, {}).setdefault(key.owner, {})
-        if self._followed.get(key):
+        if self._followed.lookup(key):
             sessions.setdefault(key, []).append(event)
         else:
             stored = _up_to(event, session.events)

@@ -56,7 +56,7 @@ async def search(
         return []
 
     async def found() -> list[FoundMemory]:
-        hits, lacks = await keeper.search(key, query, limit=limit, accepts=accepts, min_score=min_score)
+        hits, lacks = await keeper.rank(key, query, limit=limit, accepts=accepts, min_score=min_score)
         contents = await gather(keeper.payloads.content(key, hit.text) for hit in hits)
         return [
             FoundMemory(

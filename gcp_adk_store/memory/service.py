@@ -366,7 +366,7 @@ class MemoryService(Closing, BaseMemoryService):
 
         1 read if this process does not know the user's memories.
         """
-        snapshot = await self._keeper.known(UserKey(app=app_name, user=user_id))
+        snapshot = await self._keeper.newest(UserKey(app=app_name, user=user_id))
         known = frozenset() if snapshot is None else snapshot.known
         return [event for event in events if digest_of(event.id) not in known]
 

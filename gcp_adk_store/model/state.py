@@ -35,7 +35,7 @@ class ScopedState:
     session: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def is_light(self) -> bool:
+    def has_light_values(self) -> bool:
         """Whether it has no more than a thousand keys."""
         return len(self.app) + len(self.user) + len(self.session) <= _MANY
 

@@ -171,7 +171,7 @@ class _Writing:
 
     async def add(self, event: Event, *, seal_over: int) -> None:
         """Go on with *event*, and seal the events so far if they take *seal_over* bytes."""
-        encoded = await self.encoder.of_event(event)
+        encoded = await self.encoder.encode(event)
         await self._put(encoded.encoded.payloads)
         self._follow(encoded.append)
         self.changed |= split_scopes(encoded.delta).session.keys()
@@ -233,7 +233,7 @@ class _Writing:
     async def _initial(self, known: Mapping[str, Any]) -> Mapping[str, Any] | PayloadRef:
         """Return the initial state as it is stored, or its payload, after the payloads are written."""
         spilled = await self.encoder.of_state(known)
-        light = spilled.state.is_light
+        light = spilled.state.has_light_values
         pack = partial(pack_initial, spilled.state.session, place=self.storage.payloads.place, light=light)
         packed = await offload(pack, light=light)
         await self._put([*spilled.session, *([packed] if packed else [])])

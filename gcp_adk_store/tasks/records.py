@@ -134,7 +134,7 @@ class TaskRecords(OwnedStore):
         packed = await offload(lambda: Packed.of(body), light=len(body) <= _LIGHT_BYTES)
         expiry = await self._expiry(self._layout.task(owner, task_id))
         same = None if known is None else (owner, task_id, known.sha256, packed.sha256)
-        made = None if same is None else self._saves.get(same)
+        made = None if same is None else self._saves.lookup(same)
         # Saves that make the same of the same have one id: each knows what another one stores beside it.
         save_id = new_save_id() if made is None else made.save_id
         if same is not None and made is None:
@@ -164,7 +164,7 @@ class TaskRecords(OwnedStore):
             if known is None:
                 done = _over(found, header, packed, renews=expiry is not None)
             else:
-                made = None if same is None else self._saves.get(same)
+                made = None if same is None else self._saves.lookup(same)
                 done = _from(known, found, packed, made_before=None if made is None else made.version)
             if done is not None:
                 return Done(done)

@@ -77,7 +77,7 @@ class TaskStore(TaskRecords, A2aTaskStore):
         owner = self._owner_of(context)
         # What is sent is what the task is now: the caller may change it meanwhile.
         body = task.SerializeToString(deterministic=True)
-        known = self._known.get(id(task))
+        known = self._known.lookup(id(task))
         version = known.version if known is not None and known.owner == owner else None
         saved = await self.save_task(
             task_id=task.id, owner=owner, header=_header_of(task), body=body, derived_from=version

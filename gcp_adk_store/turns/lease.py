@@ -346,7 +346,7 @@ class Leases:
 
     def _remembered(self, key: SessionKey) -> StoredSession | None:
         """Return the header after the last turn of this process, if it may still be right."""
-        stored = self._known.get(key)
+        stored = self._known.lookup(key)
         if stored is None or not self._documents.clock.is_set:
             return None
         return None if stored.marker.has_expired(self._documents.clock.now()) else stored

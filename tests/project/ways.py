@@ -10,6 +10,7 @@ task or in one that waits for it.
 import asyncio
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -40,6 +41,8 @@ class Way:
         self.files: dict[str, None] = {}
         """In the order in which the call comes to them."""
         self.frames = 0
+        self.names: dict[str, set[str]] = {}
+        """Where functions with a public name are that run on the way."""
         self._has_come = False
 
     def __call__(self, frame: FrameType, what: str, _: object) -> None:
@@ -52,6 +55,12 @@ class Way:
             self.frames = sum(1 for _ in _frames_above(frame.f_back))
         else:
             self.files[name] = None
+            if frame.f_code.co_name.isidentifier() and not frame.f_code.co_qualname.startswith("_"):
+                self._take_note_of(frame.f_code, name)
+
+    def _take_note_of(self, code: CodeType, file: str) -> None:
+        if not code.co_name.startswith("_") and "<locals>" not in code.co_qualname:
+            self.names.setdefault(code.co_name, set()).add(f"{file}: {code.co_qualname}")
 
     @contextmanager
     def followed(self) -> Iterator[None]:
@@ -137,10 +146,16 @@ async def followed() -> dict[str, Way]:
 
 
 def main(name: str | None) -> None:
-    """Print the counts of all ways, and below them the files of one."""
+    """Print the counts of all ways, names that several functions on them have, and the files of one way."""
     ways = asyncio.run(followed())
     counts = {each: (len(way.files), way.frames) for each, way in ways.items()}
-    sys.stdout.write("\n".join([json.dumps(counts), *([] if name is None else ways[name].files)]))
+    names: defaultdict[str, set[str]] = defaultdict(set)
+    for way in ways.values():
+        for each, places in way.names.items():
+            names[each] |= places
+    shared = {each: sorted(places) for each, places in names.items() if len(places) > 1}
+    files = [] if name is None else ways[name].files
+    sys.stdout.write("\n".join([json.dumps(counts), json.dumps(shared), *files]))
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ class Channels:
         print("freed in the child" if child == 0 else "freed in the parent")
 
 used = Channels()
-used.process.require()
+used.process.require_own()
 child = os.fork()
 if child == 0:
     sys.exit()

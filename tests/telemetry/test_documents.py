@@ -67,7 +67,7 @@ def appending() -> Operation:
     """Return an append that begins now, with a span that has the ids."""
     ids = {"user_id": "user", "session_id": "session"}
     operation = Operation("append_event", telemetry.FIRESTORE, "app", ids)
-    telemetry.begin(operation, lambda: True)
+    telemetry.begin_span(operation, lambda: True)
     return operation
 
 
@@ -311,7 +311,7 @@ def test_a_call_without_an_sdk_takes_few_steps() -> None:
     appending = Operation("append_event", telemetry.FIRESTORE, "app")
     sys.setprofile(learn)
     try:
-        telemetry.begin(appending)
+        telemetry.begin_span(appending)
         with Entered(appending, ends=True):
             telemetry.count_attempt(1, None)
             telemetry.count_rpc(nobody_asks)

@@ -420,7 +420,7 @@ def test_shared_state_never_ends() -> None:
     state = ScopedState(app={"a": 1}, user={"u": 2})
     append = Append(texts=("{}",), timestamp=9.5, delta=state)
     created = LAYOUT.create(KEY, epoch="e1", time=1.5, state=state, expiry=STORED.expiry)
-    appended = LAYOUT.append(KEY, append, STORED.marker, STORED.expiry)
+    appended = LAYOUT.append_writes(KEY, append, STORED.marker, STORED.expiry)
 
     assert [{"format", "state"}] * 4 == [set(write.fields) for write in (*created[1:], *appended[1:])]
 

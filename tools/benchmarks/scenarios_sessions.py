@@ -187,7 +187,7 @@ def _same_commit_floor(delta: dict[str, Any]) -> Begin:
                 turns=turns_of(made),
                 last_text=text_of(made),
             )
-            writes[:] = Layout("adk").append(key, append, marker)
+            writes[:] = Layout("adk").append_writes(key, append, marker)
 
         async def work() -> None:
             nonlocal marker

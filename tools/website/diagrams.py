@@ -114,7 +114,7 @@ def modules() -> Drawing:
             "amber",
             "commits; if refused, reads and asks again",
         ),
-        ("codec/documents.py", "Layout.append", "plain", "the write of the session document"),
+        ("codec/documents.py", "Layout.append_writes", "plain", "the write of the session document"),
         ("kernel/ports.py", "Documents.commit", "green", "cloud/firestore/documents.py, local/documents.py"),
     )
     for number, (path, name, kind, what) in enumerate(steps):

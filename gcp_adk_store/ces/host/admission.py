@@ -165,7 +165,7 @@ class Places:
             OverloadedError: no place was free in time.
             ForkedProcessError: a parent of this process used the sandbox.
         """
-        self._process.require()
+        self._process.require_own()
         request = _Request(user, session, depth, room, Permit(session))
         await self._acquire(request, longest_wait_s, waiting)
         try:

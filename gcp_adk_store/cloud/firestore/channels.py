@@ -161,7 +161,7 @@ class Channels:
             NotProvisionedError: neither the settings nor the credentials name a project.
             ForkedProcessError: a parent of this process used it, or gRPC cannot run in this process.
         """
-        self._process.require()
+        self._process.require_own()
         require_grpc()
         loop = asyncio.get_running_loop()
         known = self._open.get(id(loop))
@@ -244,7 +244,7 @@ class BorrowedChannel:
         Raises:
             ForkedProcessError: a parent of this process used it, or gRPC cannot run in this process.
         """
-        self._process.require()
+        self._process.require_own()
         require_grpc()
         if self._connection is None:
             channel, database, metadata, emulator = channel_of(self._client)

@@ -88,7 +88,7 @@ class SessionRecorder:
         self.refused: Lru[SessionKey, int] = Lru(_MOST_REFUSED)
         """Conflicts of appends that were refused, which the next append of the session counts."""
 
-    async def append(
+    async def record(
         self,
         key: SessionKey,
         append: Append,
@@ -136,11 +136,11 @@ class SessionRecorder:
             _redactions=base.redactions,
         )
         try:
-            appended = await appending.run()
+            appended = await appending.store()
         except InvalidInputError:
             # A full document may have events to seal; otherwise the same error comes again.
             appending.base = await self.seal(key, base) or base
-            appended = await appending.run()
+            appended = await appending.store()
         return appended if marker is not None else replace(appended, marker=None)
 
     async def encoded(
@@ -159,11 +159,11 @@ class SessionRecorder:
         Raises:
             InvalidInputError: the document would exceed Firestore's limits.
         """
-        light = append.delta.is_light
+        light = append.delta.has_light_values
         until = None if hold is None else hold.renewed(self.storage.documents.clock.now())
         inbox = None if hold is None else hold.inbox_after
         encode = partial(
-            self.storage.layout.append,
+            self.storage.layout.append_writes,
             turn_until=until,
             released=released,
             inbox=inbox,
@@ -255,11 +255,11 @@ class _Appending:
     _merged: bool = False
     _conflicts: int = 0
 
-    async def run(self) -> Appended:
+    async def store(self) -> Appended:
         """Commit until the append is stored, or another write conflicts with it."""
         if self.hold is not None:
             self.base = self.hold.newest(self.base)
-        self._conflicts = self.recorder.refused.get(self.key) or 0
+        self._conflicts = self.recorder.refused.lookup(self.key) or 0
         try:
             return await transact(self.recorder.storage.documents, self._look, self._decide, known=(None,))
         except SessionConflictError:

@@ -68,7 +68,7 @@ class EventEncoder:
         _, spilled = await offload(lambda: self._spill(state, light=light), light=light)
         return spilled
 
-    async def of_event(self, event: Event) -> EncodedAppend:
+    async def encode(self, event: Event) -> EncodedAppend:
         """Return *event* as it is stored.
 
         Raises:

@@ -130,7 +130,7 @@ class Appender:
         defers = is_run and (is_message or is_final or (event.author != "user" and not waits))
         if not mine.is_rewind:
             apply_temporary(session, event)
-            mine.encoded = await self._encoder.of_event(event)
+            mine.encoded = await self._encoder.encode(event)
         if mine.encoded is None or self._is_known(key, mine) or self._is_in_tail(mine):
             await self._pending.stored(lambda other, _: other == key)
             self._pending.require_whole(session)
@@ -156,7 +156,7 @@ class Appender:
         if waiting.held is not None:
             return False
         waiting.is_in_handle = self._held.holds(waiting.session, waiting.event.id)
-        return waiting.is_in_handle or bool(self._delivered.get((key, waiting.event.id)))
+        return waiting.is_in_handle or bool(self._delivered.lookup((key, waiting.event.id)))
 
     def _is_in_tail(self, waiting: QueuedAppend) -> bool:
         """Return whether the tail that the handle knows may hold the event, also if it is unknown."""
@@ -195,12 +195,12 @@ class Appender:
                 apply_temporary(first.session, first.event)
                 if first.hold is not None:
                     first.hold.claims(first.event)
-            encoded = first.encoded or await self._encoder.of_event(first.event)
+            encoded = first.encoded or await self._encoder.encode(first.event)
             known = self._is_known(key, first)
             if known and await self._recorder.holds(key, encoded.append):
                 return self._recognised(key, first)
             if first.is_rewind:
-                encoded = await self._encoder.of_event(await rewound(self._reader, key, first.event))
+                encoded = await self._encoder.encode(await rewound(self._reader, key, first.event))
                 if known and await self._recorder.holds(key, encoded.append):
                     return self._recognised(key, first)
             first.encoded = encoded
@@ -249,7 +249,7 @@ class Appender:
             if not (group[-1].may_share and self._may_follow(key, group, following)):
                 return
             try:
-                following.encoded = following.encoded or await self._encoder.of_event(following.event)
+                following.encoded = following.encoded or await self._encoder.encode(following.event)
             except Exception as exc:  # noqa: BLE001  # it is its caller's, and not that of the first
                 if self._queues.take(key, following):
                     following.begin()
@@ -312,7 +312,7 @@ class Appender:
         hold = group[0].hold
         if hold is not None:
             hold.commits([member.event.id for member in group])
-        appended = await self._recorder.append(
+        appended = await self._recorder.record(
             key,
             append,
             marker_of(handles[0]),

@@ -239,9 +239,9 @@ class SessionLifecycle:
             await reading
         packed = await offload(
             lambda: pack_initial(
-                initial.state.session, place=self.storage.payloads.place, light=initial.state.is_light
+                initial.state.session, place=self.storage.payloads.place, light=initial.state.has_light_values
             ),
-            light=initial.state.is_light,
+            light=initial.state.has_light_values,
         )
         if packed is not None:
             initial = replace(initial, session=[*initial.session, packed])
@@ -259,7 +259,7 @@ class SessionLifecycle:
                 spilled=spilled,
                 expiry=expiry,
             ),
-            light=initial.state.is_light,
+            light=initial.state.has_light_values,
         )
         await self.storage.put(key, epoch, initial, parts_at=parts_at)
         reading = reading or asyncio.create_task(self.reader.shared_state(key.owner))

@@ -282,7 +282,7 @@ class UserEvents:
         damaged: StoredDataError | None = None
         async for last_update, stored in self._updated_sessions(user, after, place):
             session_id, epoch = stored.key.session, stored.epoch
-            before = came_to.get(session_id)
+            before = came_to.lookup(session_id)
             start = before[1] if before is not None and before[0] == epoch else None
             if start is not None and is_cut(start.segment, stored.cut):
                 start = None  # it was restored: what comes after that place is not what came after it before

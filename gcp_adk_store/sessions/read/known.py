@@ -83,11 +83,11 @@ class KnownTails:
         return any(known.has(hashed[:DIGEST_BYTES]) for hashed in append.hashes)
 
     def _of(self, base: Marker) -> _Tail | None:
-        return _Tail(base.restores, 0, b"") if base.revision == 0 else self._known.get(base.epoch)
+        return _Tail(base.restores, 0, b"") if base.revision == 0 else self._known.lookup(base.epoch)
 
     def _put(self, marker: Marker, digests: bytes) -> None:
         now = _Tail(marker.restores, marker.revision, digests)
-        known = self._known.get(marker.epoch)
+        known = self._known.lookup(marker.epoch)
         if known is None or known.age <= now.age:
             self._known.put(marker.epoch, now)
 
@@ -118,7 +118,7 @@ class FollowedDocuments:
         """Take note of a commit; a document is forgotten that was not what the commit required."""
         changed: set[str] = set()
         for write, written in zip(writes, results, strict=True):
-            known = self._known.get(write.path)
+            known = self._known.lookup(write.path)
             if known is None or (write.path not in changed and known.update_time == written.update_time):
                 continue  # nothing changed, or a read was faster than this answer
             is_based = write.path in changed or write.must == known.update_time
@@ -131,7 +131,7 @@ class FollowedDocuments:
 
     def known(self, path: str, *, now: float) -> Document | None:
         """Return the document at *path*, as if it were read *now*; ``None`` if it is unknown."""
-        known = self._known.get(path)
+        known = self._known.lookup(path)
         return None if known is None else replace(known, fields=_copied(known.fields), read_time=now)
 
 
@@ -247,7 +247,7 @@ class KnownWindows:
 
     def of(self, marker: Marker) -> KnownWindow | None:
         """Return a window as of *marker* or before; ``None`` if none is known that is still right."""
-        known = self._known.get(marker.epoch)
+        known = self._known.lookup(marker.epoch)
         if known is None or known.marker.revision > marker.revision:
             return None
         same = (known.marker.restores, known.marker.redactions) == (marker.restores, marker.redactions)

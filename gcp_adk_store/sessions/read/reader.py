@@ -398,7 +398,7 @@ class SessionReader(CompletingReader):
         paths = self._layout.segments(stored.key, stored.epoch, numbers)
         known: dict[str, Segment] = {}
         for path, number in zip(paths, numbers, strict=True):
-            found = self._known_segments.get(path)
+            found = self._known_segments.lookup(path)
             if found is not None and found[0].is_now(stored, number, exactly=exactly):
                 known[path] = found[1]
         unknown = [path for path in paths if path not in known]

@@ -122,7 +122,7 @@ class FaultySessionService(Planned, BaseSessionService):
 
     async def _append(self, fault: Fault | None, session: Session, event: Event) -> Event:
         place = (id(session), event.id)
-        lost = self._lost.get(place)
+        lost = self._lost.lookup(place)
         if lost is None and (fault is None or isinstance(fault, Delay)):
             return await self._calls.go_wrong(
                 fault, lambda: self.inner.append_event(session, event), unanswered=OutcomeUnknownError
