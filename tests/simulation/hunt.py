@@ -116,12 +116,13 @@ def figures_of(defect: Defect, hunted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table(defects: Iterable[Defect], figures: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the table of docs/how-to/defects.md."""
+    """Return the table of docs/how-to/defects.md, section by section."""
+    sections = list(dict.fromkeys(defect.section for defect in DEFECTS))
     lines = [
         "| section | defect | it takes back | found by | in seeds | first seed |",
         "|---|---|---|---|---|---|",
     ]
-    for defect in defects:
+    for defect in sorted(defects, key=lambda defect: sections.index(defect.section)):
         row = figures.get(defect.name)
         cells = "| | not counted | |"
         if row is not None:
