@@ -236,7 +236,7 @@ class HeldTurns:
 
     @operation
     async def withdraw(self, *, app_name: str, user_id: str, session_id: str, message_id: str) -> bool:
-        """Remove a message that waits, by its id; return whether it waited. 1 read and 1 write.
+        """Remove a waiting message; return whether it waited. A turn that has begun with it still answers it.
 
         Raises:
             SessionMissingError: the session does not exist.
