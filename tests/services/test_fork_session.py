@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -254,6 +255,21 @@ async def test_an_id_that_is_taken_is_refused(store: Store) -> None:
     assert await store.sessions.get_session(**OWNER, session_id="left") is None
     assert {} == await texts_of(store, taken)
     assert ["f"] == await store.artifacts.list_artifact_keys(**OWNER, session_id="left")
+
+
+@pytest.mark.parametrize("to", ["live", "session"])
+async def test_the_refusal_of_an_id_with_artifacts_says_whose_they_are(store: Store, to: str) -> None:
+    """Only artifacts without a session are to be removed; those of a session are not."""
+    await fill(store)
+    await store.sessions.create_session(**OWNER, session_id="live")
+    for session_id in ("session", "live", "left"):
+        await save(store, "f", "content", session_id=session_id)
+    restored = partial(store.restore_session, **WHO, at=Point.position(1), keep_as=to)
+    for call in (partial(store.fork_session, **WHO, to_session_id=to), restored):
+        with pytest.raises(SessionExistsError, match=r"another session has this id$"):
+            await call()
+    with pytest.raises(SessionExistsError, match=r"of an earlier session.*delete_session_artifacts"):
+        await store.fork_session(**WHO, to_session_id="left")
 
 
 @pytest.mark.parametrize("where", STORES)

@@ -16,6 +16,7 @@ from gcp_adk_store.codec.redactions import audits_again, has_unreported, lost_au
 from gcp_adk_store.codec.spilling import spill_state
 from gcp_adk_store.errors import (
     PayloadMissingError,
+    SessionExistsError,
     SessionMissingError,
 )
 from gcp_adk_store.kernel.concurrency import offload
@@ -108,7 +109,12 @@ class SessionForks:
                 if now.update_time == whole.update_time:
                     raise
                 return CHANGED  # another call replaced a value, and a collector removed its payload
-            update_time = await self._store(fork, past, artifacts)
+            try:
+                update_time = await self._store(fork, past, artifacts)
+            except SessionExistsError:
+                # Artifacts that have the id may be those of a session, and are not to be removed then.
+                await self._lifecycle.require_free(target)
+                raise
             self._reader.tails.saw(fork.stored)
             found_then = replace(seen, events=[*seen.events, *fork.audits])
             return _session(replace(fork.stored, update_time=update_time), found_then)

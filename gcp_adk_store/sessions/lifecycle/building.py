@@ -8,7 +8,7 @@ from typing import Self
 
 from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.writes import Delete, Must, Write
-from gcp_adk_store.errors import OutcomeUnknownError, SessionExistsError, StoreError, UnavailableError
+from gcp_adk_store.errors import OutcomeUnknownError, StoreError, UnavailableError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.keys import SessionKey
@@ -70,7 +70,7 @@ class SessionBuilder:
             UnavailableError: a collector removed the parts of this session.
         """
         if self._note is None and not self.replaces:
-            await self._require_free()
+            await self._lifecycle.require_free(self._key)
         note = self._note
         if sealed is None:
             sealed = len(segments) + (note.sealed if note else 0)
@@ -164,11 +164,6 @@ class SessionBuilder:
         path = self._lifecycle.storage.layout.note(self._key, self._epoch)
         (found,) = await self._lifecycle.storage.documents.get([path])
         return found is not None and found.update_time == self._note.update_time
-
-    async def _require_free(self) -> None:
-        now = await self._lifecycle.reader.header(self._key)
-        if now is not None and not now.has_expired:
-            raise SessionExistsError("another session has this id")
 
     def _removed(self) -> UnavailableError:
         return UnavailableError(

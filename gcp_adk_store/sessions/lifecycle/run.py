@@ -96,6 +96,16 @@ class SessionLifecycle:
         self.storage = storage
         self.reader = reader
 
+    async def require_free(self, key: SessionKey) -> None:
+        """Refuse the id of a session that exists, in 1 read; an expired session does not count.
+
+        Raises:
+            SessionExistsError: another session has the id.
+        """
+        now = await self.reader.header(key)
+        if now is not None and not now.has_expired:
+            raise SessionExistsError("another session has this id")
+
     async def delete(self, key: SessionKey) -> None:
         """Remove a session, and the remains of interrupted deletions of its id; harmless when repeated.
 
