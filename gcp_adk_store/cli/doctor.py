@@ -14,9 +14,9 @@ from rich.text import Text
 from gcp_adk_store.cli.place import (
     chosen_settings,
     described,
-    existing_folder,
     json_option,
     place_options,
+    store_folder,
     where,
     with_remedy,
 )
@@ -82,7 +82,7 @@ def _deployment(chosen: StoreSettings, anchors: str | None) -> tuple[StoreSettin
 def _folder(chosen: StoreSettings, path: str) -> tuple[Any, Sequence[Finding]]:
     from gcp_adk_store.doctor.folder_examination import examine_folder  # noqa: PLC0415  # brings half of ADK
 
-    existing_folder(path)
+    store_folder(path)
     facts = asyncio.run(examine_folder(path, prefix=chosen.prefix))
     return facts, findings_of_folder(facts)
 

@@ -100,7 +100,8 @@ def copy_(
     register()
     with with_remedy():
         report = asyncio.run(work())
-    finish(_result(report, would=given["dry_run"]), as_json=as_json)
+    nothing = _no_session(given["app_name"], given["user_id"])
+    finish(_result(report, would=given["dry_run"], nothing=nothing), as_json=as_json)
 
 
 @click.command("export")
@@ -145,6 +146,8 @@ async def export(
     for each in left_out:
         says = f"left out: {in_one_line(each.reason)}; see: {looking_at(each)}"
         click.echo(says, err=True)
+    if not found.sessions and not left_out:
+        click.echo(_no_session(app_name, user_id), err=True)
     click.echo(f"sessions: {found.sessions:,}, events: {found.events:,}, written to {called(out)}", err=True)
     return Result(None, [], status=int(bool(left_out)))
 
@@ -159,7 +162,7 @@ class _Input(click.File):
 
 
 @click.command("import")
-@at_store()
+@at_store(creates=True)
 @click.argument("file", metavar="FILE", type=_Input("rb"))
 @click.option("--remap-user", metavar="OLD=NEW", multiple=True, help="Give a user another id; repeatable.")
 @click.option(
@@ -180,7 +183,8 @@ async def import_(
 ) -> Result:
     """Make the sessions that export or sessions export wrote as lines of JSON to FILE, or "-".
 
-    Ends with 2 at a damaged line; the sessions before it are made.
+    A folder of --local that contains no store gets one. Ends with 2 at a damaged line; the sessions before it
+    are made.
     """
     from gcp_adk_store.moving import import_jsonl  # noqa: PLC0415  # half of ADK
 
@@ -193,15 +197,20 @@ async def import_(
             on_conflict=on_conflict,
             on_progress=lambda report: move_to(report.listed),
         )
-    result = _result(report, would=False)
+    result = _result(report, would=False, nothing="no sessions")
     return Result({**at.place, **result.data}, [at.where, *result.lines], result.status)
 
 
-def _result(report: "Report", *, would: bool) -> Result:
+def _no_session(app: str, user: str | None) -> str:
+    of_user = "" if user is None else f"the user {user!r} of "
+    return in_one_line(f"no session of {of_user}the app {app!r}")
+
+
+def _result(report: "Report", *, would: bool, nothing: str) -> Result:
     counts = [
         f"{name.replace('_', ' ')}: {getattr(report, name):,}" for name in _COUNTS if getattr(report, name)
     ]
-    lines = [("would do: " if would else "") + (", ".join(counts) or "no sessions")]
+    lines = [("would do: " if would else "") + (", ".join(counts) or nothing)]
     lines += [in_one_line(str(note)) for note in report.notes]
     if report.notes_left_out:
         lines.append(f"notes left out: {report.notes_left_out:,}")

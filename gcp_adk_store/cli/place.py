@@ -111,7 +111,11 @@ def described(settings: StoreSettings) -> dict[str, Any]:
 
 @asynccontextmanager
 async def open_store(
-    place: Mapping[str, str | None], *, needs_project: bool = True, reads_once: bool = True
+    place: Mapping[str, str | None],
+    *,
+    needs_project: bool = True,
+    reads_once: bool = True,
+    creates: bool = False,
 ) -> AsyncIterator[OpenStore]:
     """Open the store that options and environment name: every command's store is chosen here.
 
@@ -119,10 +123,11 @@ async def open_store(
         place: The options of :func:`place_options`.
         needs_project: Whether a project must be named; a bucket's name suffices for objects.
         reads_once: Whether the command reads each segment once, and so keeps none.
+        creates: Whether a folder without a local store gets one.
 
     Raises:
         StoreError: a setting is malformed, or the project is missing.
-        CannotLookError: the folder of a local store contains none.
+        CannotLookError: the folder of a local store contains none, and the command does not create one.
     """
     # Imported here: they bring half of ADK and Google's clients.
     from gcp_adk_store.store import Store  # noqa: PLC0415
@@ -130,18 +135,18 @@ async def open_store(
     settings = chosen_settings(place)
     limits = _READS_ONCE if reads_once else SessionLimits()
     if settings.local is not None:
-        existing_folder(settings.local)
+        store_folder(settings.local, creates=creates)
     elif needs_project:
         settings = await _with_project(settings)
     async with Store.from_settings(settings, session_limits=limits) as store:
         yield OpenStore(store, where(settings), described(settings))
 
 
-def existing_folder(path: str) -> str:
-    """Return the *path* of a local store: a command looks at one, and does not create it.
+def store_folder(path: str, *, creates: bool = False) -> str:
+    """Return the *path* of a local store, which exists unless the command *creates* one.
 
     Raises:
-        CannotLookError: the folder contains no store.
+        CannotLookError: the folder contains no store, or cannot contain one.
     """
     from gcp_adk_store.local.backend import DATABASE  # noqa: PLC0415  # as above
 
@@ -153,6 +158,8 @@ def existing_folder(path: str) -> str:
     try:
         (Path(path) / DATABASE).stat()
     except FileNotFoundError as exc:
+        if creates:
+            return path
         raise CannotLookError(
             f"the folder {path!r} contains no local store; an agent creates one: Store.local({path!r})"
         ) from exc
@@ -167,11 +174,11 @@ def existing_folder(path: str) -> str:
     return path
 
 
-def at_store(*, needs_project: bool = True, reads_once: bool = True) -> Callable[[Work], Callable[..., None]]:
+def at_store(**opening: bool) -> Callable[[Work], Callable[..., None]]:
     """Make a command of a coroutine function, which gets the open store and the command's other options.
 
     Adds :func:`place_options`, and prints the result once the store is closed. A `StoreError` ends the
-    command as :func:`with_remedy` says; the arguments are those of :func:`open_store`.
+    command as :func:`with_remedy` says; *opening* are arguments of :func:`open_store`.
     """
 
     def command(work: Work) -> Callable[..., None]:
@@ -180,7 +187,7 @@ def at_store(*, needs_project: bool = True, reads_once: bool = True) -> Callable
             place = {name: given.pop(name) for name in PLACE}
 
             async def at_open_store() -> Result | None:
-                async with open_store(place, needs_project=needs_project, reads_once=reads_once) as at:
+                async with open_store(place, **opening) as at:
                     return await work(at, **given)
 
             with with_remedy():

@@ -25,8 +25,8 @@ from gcp_adk_store.moving.places import (
     is_missing_folder,
     open_source,
     open_target,
-    require_folder,
     require_place,
+    require_present,
     source_name,
 )
 from gcp_adk_store.moving.records import Listed, Source, Target, differing
@@ -188,8 +188,8 @@ async def copy(
         What was done, and a line for each thing that could not be carried exactly.
 
     Raises:
-        InvalidInputError: a URI or an argument is invalid, a folder to copy from contains no store, or
-            *resume* is of another copy.
+        InvalidInputError: a URI or an argument is invalid, a folder to copy from contains no store, a
+            file of SQLite to copy from is missing, or *resume* is of another copy.
         UnavailableError, OutcomeUnknownError, AccessDeniedError, NotProvisionedError: a store failed; what is
             finished is kept, and another call goes on.
     """
@@ -216,7 +216,7 @@ async def copy(
         copying = _Copying(copies, ledger, app_name, user_id, since, on_progress)
         if artifacts is not None:
             one, other = artifacts
-            require_folder(one)
+            require_present(one)
             there = nowhere.artifacts if dry_run and is_missing_folder(other) else open_artifacts(other)
             copying.artifacts = ArtifactCopies(open_artifacts(one), there, verify, dry_run)
         if memories is not None:

@@ -17,7 +17,7 @@ from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import Memory
-from gcp_adk_store.moving.places import firestore_place, require_folder, require_place
+from gcp_adk_store.moving.places import firestore_place, require_place, require_present
 from gcp_adk_store.moving.report import Report, failure_of_one
 from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -135,7 +135,7 @@ def memory_source(given: MemoryPlace) -> MemorySource:
         InvalidInputError: the URI is malformed or names a folder without a store, or the service cannot list
             memories.
     """
-    require_folder(given)
+    require_present(given)
     if isinstance(given, str) and given.lower().startswith("adk-firestore:"):
         from gcp_adk_store.moving.adk_firestore import firestore_documents  # noqa: PLC0415  # Google's clients
 

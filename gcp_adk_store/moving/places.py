@@ -23,9 +23,10 @@ def open_source(given: str | BaseSessionService | Source) -> Source:
     """Return the store to read from.
 
     Raises:
-        InvalidInputError: the URI is malformed, or ADK cannot open it; or it names a folder without a store.
+        InvalidInputError: the URI is malformed, or ADK cannot open it; or it names a folder without a store,
+            or a file that is missing.
     """
-    require_folder(given)
+    require_present(given)
     if isinstance(given, str) and _scheme(given) == ADK_JAVA:
         from gcp_adk_store.moving.adk_java import AdkJava  # noqa: PLC0415  # with Google's clients
 
@@ -63,24 +64,35 @@ def _require_store(given: object) -> None:
 
 
 def is_missing_folder(given: object) -> bool:
-    """Return whether *given* is the URI of a local store whose folder contains none: to open it makes one."""
+    """Return whether *given* is the URI of a local store whose folder contains none: to open it makes one.
+
+    A URI without an absolute path is none; what opens it says so.
+    """
     parts = _split(given) if isinstance(given, str) else None
     if parts is None or not parts.scheme.endswith("+local"):
+        return False
+    if parts.netloc or not parts.path.startswith("/"):
         return False
     return not os.path.exists(os.path.join(unquote(parts.path), DATABASE))  # noqa: PTH110, PTH118  # no OSError
 
 
-def require_folder(given: object) -> None:
-    """Require that a URI of a local store to read from names one.
+def require_present(given: object) -> None:
+    """Require that a URI of a folder or of a file of SQLite to read from names one that exists.
 
     Raises:
-        InvalidInputError: the folder contains no store.
+        InvalidInputError: the folder contains no store, or there is no such file.
     """
     if is_missing_folder(given):
         folder = unquote(_split(str(given)).path)
         raise InvalidInputError(
             f"the folder {folder[:200]!r} contains no local store that this user can read: name another one"
         )
+    parts = _split(given) if isinstance(given, str) else None
+    if parts is None or parts.scheme.partition("+")[0] != "sqlite":
+        return
+    file = parts.path.removeprefix("/")
+    if file and not file.startswith((":memory:", "file:")) and not os.path.exists(file):  # noqa: PTH110  # as above
+        raise InvalidInputError(f"the file {file[:200]!r} does not exist: name another one")
 
 
 def source_name(given: object) -> str:
@@ -120,7 +132,7 @@ def _of_uri(uri: str) -> Target:
 
     try:
         service = create_session_service_from_options(base_dir=".", session_service_uri=uri)
-    except (ValueError, ImportError) as exc:
+    except (ValueError, ImportError, RuntimeError) as exc:
         # From None: the URI may hold a password.
         raise InvalidInputError(f"ADK cannot open {source_name(uri)}: {type(exc).__name__}") from None
     return AdkService(service, closes=True)

@@ -47,15 +47,19 @@ def folder(tmp_path: Path) -> Path:
 
 # The thread of aiosqlite may answer after the loop of the command has closed.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_source_that_does_not_open_ends_a_copy_with_one_message(tmp_path: Path) -> None:
-    """Whatever its service raises."""
-    result = run("copy", f"sqlite:///{tmp_path}/none/adk.db", uri(tmp_path / "two"), "--app", APP)
+@pytest.mark.parametrize(
+    ("scheme", "says"), [("sqlite", "ADK cannot open"), ("sqlite+aiosqlite", "does not answer")]
+)
+def test_a_source_that_does_not_open_ends_a_copy_with_one_message(
+    scheme: str, says: str, tmp_path: Path
+) -> None:
+    """Whatever its service raises, such as for a folder in place of a file."""
+    result = run("copy", f"{scheme}:///{tmp_path}", uri(tmp_path / "two"), "--app", APP)
     for thread in threading.enumerate():
         if "_connection_worker_thread" in thread.name:
             thread.join(HANGS_S)  # otherwise a later test may get what it raises
 
-    assert 2 == result.exit_code
-    assert "does not answer" in result.stderr
+    assert (2, True) == (result.exit_code, says in result.stderr), result.output
 
 
 def test_a_copy_goes_from_uri_to_uri_and_back(folder: Path, tmp_path: Path) -> None:
@@ -92,6 +96,8 @@ def test_a_uri_that_is_wrong_ends_with_2(tmp_path: Path) -> None:
         ("nothing", "a store is named by a URI"),
         ("adk-firestore://p/d/e", "write adk-firestore://PROJECT/DATABASE"),
         (f"{sql}://user:secret@host/db", f"ADK cannot open {sql}://host/db"),
+        ("firestore+local://data", "firestore+local:// must go on with an absolute path"),
+        ("firestore+local:data", "is not a URI of the form firestore://"),
     ):
         result = run("copy", source, uri(tmp_path), "--app", APP)
 
@@ -112,6 +118,32 @@ def test_a_folder_without_a_store_is_no_source(folder: Path, tmp_path: Path) -> 
         assert 2 == result.exit_code, result.output
         assert f"the folder '{gone}' contains no local store" in result.stderr
         assert not gone.exists()
+
+
+@pytest.mark.parametrize("scheme", ["sqlite", "sqlite+aiosqlite"])
+def test_a_database_without_a_file_is_no_source(
+    scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a folder without a store: ADK would make the file."""
+    monkeypatch.chdir(tmp_path)
+    for path in ("sesions.db", f"{tmp_path}/sesions.db"):
+        result = run("copy", f"{scheme}:///{path}", uri(tmp_path / "two"), "--app", APP)
+
+        assert 2 == result.exit_code, result.output
+        assert f"the file '{path}' does not exist" in result.stderr
+        assert [] == [*tmp_path.iterdir()]
+
+
+def test_an_app_without_sessions_is_named(folder: Path, tmp_path: Path) -> None:
+    """Its name may be wrong; an app may also have none yet, so that the status is 0."""
+    copied = run("copy", uri(folder), uri(tmp_path / "two"), "--app", "travle")
+    of_one = run("copy", uri(folder), uri(tmp_path / "two"), "--app", APP, "--user", "eve")
+    exported = run("export", "--local", str(folder), "--app", "travle", str(tmp_path / "file"))
+
+    assert [0, 0, 0] == [each.exit_code for each in (copied, of_one, exported)]
+    assert copied.stdout.startswith("no session of the app 'travle'\n")
+    assert of_one.stdout.startswith(f"no session of the user 'eve' of the app '{APP}'\n")
+    assert exported.stderr.startswith("no session of the app 'travle'\n")
 
 
 def test_a_dry_run_makes_no_file(folder: Path, tmp_path: Path) -> None:
@@ -210,6 +242,20 @@ def test_exports_and_imports_of_commands(folder: Path, tmp_path: Path) -> None:
     )
     assert (2, 1) == tuple(json.loads(back.stdout)[name] for name in ("copied", "unchanged"))
     assert "pass OLD=NEW" in wrong.stderr
+
+
+def test_an_import_makes_the_folder_of_its_store(folder: Path, tmp_path: Path) -> None:
+    """As a copy does: a backup goes to a new machine. A file, or a store in memory, is no folder."""
+    file, new = tmp_path / "app.jsonl", tmp_path / "new"
+    run("export", "--local", str(folder), "--app", APP, str(file))
+    made = run("import", "--local", str(new), str(file), "--json")
+    again = run("import", "--local", str(new), str(file), "--json")
+    refused = [run("import", "--local", where, str(file)) for where in (str(file), ":memory:")]
+
+    assert (0, 3) == (made.exit_code, json.loads(made.stdout)["copied"])
+    assert (0, 3) == (again.exit_code, json.loads(again.stdout)["unchanged"])
+    assert [2, 2] == [each.exit_code for each in refused]
+    assert "is a file; name the folder of a store" in refused[0].stderr
 
 
 def test_parquet_files_do_not_go_to_standard_output(

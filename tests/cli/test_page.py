@@ -95,6 +95,7 @@ def test_the_examples_of_the_page_run(
     examples = [line for each in shells for line in each.lines if not line.startswith(elsewhere)]
     (folder := tmp_path / "reader").mkdir()
     monkeypatch.chdir(folder)
+    (folder / "sessions.db").touch()  # from which the page copies
     shown = ""
     for line in examples:
         program, *arguments = shlex.split(line.replace("$PWD", str(folder)))
