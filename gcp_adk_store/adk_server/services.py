@@ -193,17 +193,18 @@ async def missing_bucket(*, session_uri: str | None, artifact_uri: str | None) -
     return None
 
 
-def only_session_service() -> SessionService:
+def only_session_service(argument: str = "sessions") -> SessionService:
     """Return the session service of the one URI that this process uses.
 
     Raises:
-        InvalidInputError: it uses none, or several.
+        RuntimeError: it uses none, or several: the maker of the app passes the *argument*, not its client.
     """
     with _guard:
         found = [service for _, service in _made if isinstance(service, SessionService)]
     if len(found) != 1:
-        raise InvalidInputError(
-            f"this process uses {len(found)} session services of URIs; pass turns=Turns(service) of one"
+        raise RuntimeError(
+            f"this process uses {len(found)} session services of URIs, not one; pass {argument}= to the "
+            "function of gcp_adk_store.adk_server that changes the app"
         )
     return found[0]
 
@@ -212,13 +213,13 @@ def only_store() -> Store:
     """Return a store of the session service and the artifact service that URIs of this process name.
 
     Raises:
-        InvalidInputError: it uses no session service, or several, or several artifact services.
+        RuntimeError: it uses no session service, or several, or several artifact services.
     """
     with _guard:
         artifacts = [service for _, service in _made if isinstance(service, ArtifactService)]
     if len(artifacts) > 1:
-        raise InvalidInputError(f"this process uses {len(artifacts)} artifact services of URIs; pass a store")
-    return Store(sessions=only_session_service(), artifacts=artifacts[0] if artifacts else None)
+        raise RuntimeError(f"this process uses {len(artifacts)} artifact services of URIs; pass store=")
+    return Store(sessions=only_session_service("store"), artifacts=artifacts[0] if artifacts else None)
 
 
 async def close_services() -> None:

@@ -144,7 +144,7 @@ class _OneTurn:
         Raises:
             _GoneError: the client has gone before; the turn is free.
         """
-        self._turns = self._turns or Turns(only_session_service())
+        self._turns = self._turns or Turns(only_session_service("turns"))
         taking = asyncio.create_task(self._turns.take(**ids, **self._options))
         try:
             await _unless_gone(taking, receive, seen)
@@ -158,7 +158,7 @@ class _OneTurn:
     @asynccontextmanager
     async def _part_of(self, hold: TurnLease) -> AsyncIterator[None]:
         """Keep the turn *hold* while the block runs, as a part of it."""
-        self._turns = self._turns or Turns(only_session_service())
+        self._turns = self._turns or Turns(only_session_service("turns"))
         async with self._turns.kept(hold):
             enter(hold)
             try:

@@ -316,6 +316,36 @@ async def test_what_cannot_be_is_reported_by_its_status(client: httpx.AsyncClien
 
 
 @pytest.mark.parametrize(
+    ("add", "given", "path", "argument"),
+    [
+        (add_store_routes, {"authorize": authorize}, f"{ADA}/sessions", "store"),
+        (add_store_routes, {"authorize": authorize}, f"{SESSION}/follow", "store"),
+        (follow_sessions, {"authorize": authorize}, SESSION.removeprefix("/store") + "/events", "sessions"),
+        (one_turn_at_a_time, {}, "/run", "turns"),
+    ],
+)
+async def test_an_app_without_uris_is_told_which_argument_it_lacks(
+    add: Any, given: dict[str, Any], path: str, argument: str
+) -> None:
+    """As an error of the server: its client cannot repair it, and sees no message."""
+    add(app := FastAPI(), **given)
+    body = {"appName": APP, "userId": "ada", "sessionId": "s1"}
+    asked: dict[str, Any] = {"method": "POST" if path == "/run" else "GET", "url": path, "json": body}
+    for raises in (False, True):
+        transport = httpx.ASGITransport(app, raise_app_exceptions=raises)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://app", headers={"x-user": "ada"}
+        ) as client:
+            if raises:
+                with pytest.raises(RuntimeError, match=rf"0 session services .*, not one; pass {argument}="):
+                    await client.request(**asked)
+            else:
+                answer = await client.request(**asked)
+
+    assert (500, False) == (answer.status_code, "URI" in answer.text)
+
+
+@pytest.mark.parametrize(
     ("add", "given", "says"),
     [
         (add_store_routes, {"authorize": None}, "authorize must be a function, not NoneType"),
