@@ -70,7 +70,7 @@ EVENT_COLUMNS: Final = {
 
 @checks_arguments
 async def export_parquet(
-    records: AsyncIterator[Record], folder: Path, *, on_event: Callable[[int], object]
+    records: AsyncIterator[Record], folder: Path, *, on_event: Callable[[int], object] | None = None
 ) -> Exported:
     """Write *records* to two files in *folder*, which appear when both are whole.
 
@@ -88,7 +88,8 @@ async def export_parquet(
                 encoded = canonical_event(event)
                 events.add(event_row(record, digest.events, event, encoded.decode()), size=len(encoded))
                 digest.add(encoded)
-                on_event(events.rows)
+                if on_event is not None:
+                    on_event(events.rows)
             sessions.add(session_row(record, digest), size=len(str(record.header.state)))
     for table in (events, sessions):
         table.publish()

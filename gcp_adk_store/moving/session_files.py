@@ -94,8 +94,8 @@ async def export_jsonl(
     records: AsyncIterator[Record],
     file: BinaryIO,
     *,
-    place: Mapping[str, Any],
-    on_event: Callable[[int], object],
+    place: Mapping[str, Any] | None = None,
+    on_event: Callable[[int], object] | None = None,
 ) -> Exported:
     """Write *records* to *file*; one event at a time is in memory, and those that are read with it.
 
@@ -105,19 +105,20 @@ async def export_jsonl(
     Args:
         records: The sessions.
         file: The output.
-        place: More fields of the first line of each session.
+        place: More fields of the first line of each session; by default none.
         on_event: Called with the number of written events.
     """
     sessions = events = 0
     async for record in records:
         sessions += 1
-        _write(file, {"session": {"format": FORMAT, **place, **_header(record)}})
+        _write(file, {"session": {"format": FORMAT, **(place or {}), **_header(record)}})
         digest = Digest()
         async for event in record.events:
             digest.add(canonical_event(event))
             _write(file, {"event": plain_event(event)})
             events += 1
-            on_event(events)
+            if on_event is not None:
+                on_event(events)
         _write(file, {"end": {"events": digest.events, "digest": digest.of_events()}})
     return Exported(sessions, events)
 

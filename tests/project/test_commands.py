@@ -136,7 +136,7 @@ PYTHON = {
     "docs/inspector.md": 2,
     "docs/integrations/adk-catalogue.md": 1,
     "docs/memory.md": 5,
-    "docs/moving.md": 1,
+    "docs/moving.md": 2,
     "docs/performance.md": 1,
     "docs/points.md": 4,
     "docs/quickstart.md": 2,

@@ -93,6 +93,22 @@ async def test_the_copy_of_sessions_keeps_all_of_them(
     assert "initial: of 1 sessions" in capsys.readouterr().out
 
 
+async def test_the_export_of_the_page_is_imported_again(adk_store_local: Store, tmp_path: Path) -> None:
+    """With the code of docs/moving.md, into a new store."""
+    names: dict[str, Any] = {}
+    exec(blocks("docs/moving.md", "python")[1], names)  # noqa: S102  # as above
+    who: dict[str, Any] = {"app_name": "support", "user_id": "u", "session_id": "s"}
+    await adk_store_local.sessions.create_session(**who, state={"mine": 0})
+    count = await names["back_up"](adk_store_local, tmp_path / "support.jsonl")
+    async with Store.local(tmp_path / "new") as store:
+        is_complete = await names["bring_back"](store, tmp_path / "support.jsonl")
+        copied = await store.sessions.get_session(**who)
+
+    assert (1, True) == (count, is_complete)
+    assert copied is not None
+    assert {"mine": 0} == copied.state
+
+
 async def test_the_example_of_a_restore_undoes_a_turn(adk_store_local: Store) -> None:
     """The turns before it stay, all of them in the fork that is kept; a look at the past changes nothing."""
     who: dict[str, Any] = {"app_name": "app", "user_id": "ada", "session_id": "s1"}
