@@ -14,6 +14,7 @@ from gcp_adk_store.inspector.conversation import (
     event_view,
     price_of_writes,
 )
+from gcp_adk_store.inspector.documents import Place
 from gcp_adk_store.inspector.reading import (
     COMPARED,
     EVENTS_PER_PAGE,
@@ -157,7 +158,7 @@ async def compare(visit: Visit) -> Response:
     infos: list[SessionInfo | None] = []
     if other.session is not None:
         left, right = [
-            await visit.reader.events(place, cursor=visit.cursor(side), order=order, limit=COMPARED)
+            await _side(visit, place, side, order)
             for place, side in ((visit.place, "left"), (other, "right"))
         ]
         infos = [
@@ -179,6 +180,13 @@ async def compare(visit: Visit) -> Response:
         next=following,
         per_side=COMPARED,
     )
+
+
+async def _side(visit: Visit, place: Place, side: str, order: Order) -> EventPage:
+    try:
+        return await visit.reader.events(place, cursor=visit.cursor(side), order=order, limit=COMPARED)
+    except SessionMissingError as exc:
+        raise SessionMissingError(f"{exc}: {place.session!r} of the user {place.user!r}") from exc
 
 
 async def vitals(visit: Visit) -> Response:

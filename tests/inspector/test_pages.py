@@ -1,6 +1,7 @@
 """Each page shows what the store has."""
 
 import asyncio
+import html
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -339,6 +340,20 @@ async def test_a_fork_stands_beside_its_source(calm: Session, store: Store, app:
         each["href"] for each in shown.all("a")
     ]
     assert 403 == refused.status_code
+
+
+@pytest.mark.usefixtures("calm")
+async def test_a_session_that_is_missing_beside_another_is_named(app: FastAPI) -> None:
+    """The page is below the name of the one that exists."""
+    for ids, named in (
+        ({**CALM_PLACE, "other": "nope"}, "'nope' of the user 'ada'"),
+        ({**CALM_PLACE, "session": "nope", "other": "s1", "other_user": "bob"}, "'nope' of the user 'ada'"),
+        ({**CALM_PLACE, "other": "s1", "other_user": "bob"}, "'s1' of the user 'bob'"),
+    ):
+        async with client_of(app) as client:
+            page = await client.get("/compare", params=ids)
+
+        assert (404, True) == (page.status_code, named in html.unescape(page.text)), page.text
 
 
 async def test_vitals_show_the_lease_the_inbox_and_the_size(
