@@ -23,6 +23,7 @@ from gcp_adk_store.testing.simulation import (
     World,
     simulate,
 )
+from gcp_adk_store.testing.simulation.network import Network
 
 KEY: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 
@@ -81,6 +82,29 @@ def test_a_schedule_that_fails_is_shown_as_short_as_it_can_be() -> None:
     assert "seed 3: AssertionError" in str(raised.value)
     assert "again: again 3" in str(raised.value)
     assert [line.split(maxsplit=1)[1] for line in raised.value.trace] == ["step 7"]
+
+
+def test_a_schedule_that_fails_shows_what_became_of_its_processes() -> None:
+    """When each stopped, went on, was killed, or was cut off."""
+
+    async def fails(world: World) -> None:
+        one, other = world.process("one"), world.process("other")
+        network = Network(world, world.process("server"))
+        one.stop()
+        network.cut_off(other)
+        await asyncio.sleep(1)
+        one.go_on()
+        network.connect(other)
+        other.kill()
+        raise AssertionError
+
+    with pytest.raises(ScheduleError) as raised:
+        simulate(fails, seeds=[3])
+
+    assert [
+        *("0.0000 one: stopped", "0.0000 other: cut off"),
+        *("1.0000 one: goes on", "1.0000 other: connected", "1.0000 other: killed"),
+    ] == [line.strip() for line in raised.value.trace]
 
 
 async def a_test_that_fails(world: World) -> None:

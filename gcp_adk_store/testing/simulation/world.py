@@ -137,14 +137,17 @@ class Process:
 
     def stop(self) -> None:
         """Stop it where it is, as SIGSTOP; what arrives waits."""
+        self.world.note(f"{self.name}: stopped")
         self.is_running = False
 
     def go_on(self) -> None:
         """Let it run again after :meth:`stop`, as SIGCONT."""
+        self.world.note(f"{self.name}: goes on")
         self.is_running = not self.is_killed
 
     def kill(self) -> None:
         """End it where it is, as SIGKILL: nothing of it runs any more, not even what cleans up."""
+        self.world.note(f"{self.name}: killed")
         self.is_running, self.is_killed = False, True
         self.world.forget(self)
         for answer in self._calls.values():
