@@ -189,6 +189,16 @@ async def test_a_message_whose_process_is_killed_before_its_event_is_answered_by
     assert whole("one", "two") == await history(other)
 
 
+@pytest.mark.parametrize("message", [None, "hi"])
+async def test_a_run_without_a_message_is_led_to_a_block(store: Store, message: Any) -> None:
+    """There, ADK's runner resumes an invocation."""
+    await store.sessions.create_session(**WHO)
+    kind = type(message).__name__
+    with pytest.raises(InvalidInputError, match=rf"must be a Content, not {kind}; .*turns\.hold"):
+        _ = [event async for event in store.turns.run(runner_of(store), **WHERE, new_message=message)]
+    assert [] == await history(store)
+
+
 async def test_a_message_of_a_run_that_fails_before_its_event_does_not_wait(store: Store) -> None:
     """Its caller gets the error."""
 
