@@ -117,10 +117,12 @@ class Turns(HeldTurns):
             lease_s: As :meth:`hold`.
 
         Raises:
-            SessionBusyError, SessionMissingError, OutcomeUnknownError: as :meth:`hold`.
+            SessionBusyError, SessionMissingError: as :meth:`hold`.
+            OutcomeUnknownError: not answered. If the message may wait, the text has its id, which its event
+                gets.
             SessionInboxFullError: 100 messages, or 256 KiB of them, wait already; nothing was written.
             TurnLostError: the turn was lost, or asked to stop before the message's turn came. The text says
-                whether the message still waits, so that the next turn answers it.
+                whether the message still waits, and its id, so that the next turn answers it.
             InvalidInputError: an argument is invalid, or the runner has another session service.
         """
         if on_busy not in get_args(OnBusyRun):
@@ -151,7 +153,8 @@ class Turns(HeldTurns):
             if own.waits not in hold.inbox:
                 raise
             raise TurnLostError(
-                f"{exc} The message waits: the next turn of the session answers it. Do not send it again."
+                f"{exc} The message {own.id} waits: the next turn of the session answers it. Do not send it "
+                "again."
             ) from exc
 
     async def drain(

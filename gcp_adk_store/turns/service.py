@@ -13,6 +13,7 @@ from gcp_adk_store import machine, settings
 from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.errors import (
     InvalidInputError,
+    OutcomeUnknownError,
     SessionBusyError,
     StoredDataError,
     StoreError,
@@ -191,7 +192,13 @@ class HeldTurns:
         message = None if text is None else await self._as_stored(text)
         begins = _Begins(message, read_of(config, self._sessions.history), on_busy)
         how: OnBusy = "reject" if on_busy == "enqueue" else on_busy
-        return await self._take(key, on_busy=how, wait_s=wait_s, lease_s=lease_s, begins=begins)
+        try:
+            return await self._take(key, on_busy=how, wait_s=wait_s, lease_s=lease_s, begins=begins)
+        except OutcomeUnknownError as exc:
+            if message is None or len(message) > MAX_WAITING_BYTES:
+                raise
+            says = f"{exc}; the id of the message, and of its event, is {WaitingMessage.parse(message).id}"
+            raise OutcomeUnknownError.since(exc, says) from exc
 
     @asynccontextmanager
     async def kept(self, hold: TurnLease) -> AsyncIterator[None]:

@@ -22,6 +22,7 @@ from pydantic import Field
 
 from gcp_adk_store import (
     InvalidInputError,
+    OutcomeUnknownError,
     Point,
     SessionInboxFullError,
     SessionLimits,
@@ -187,6 +188,41 @@ async def test_a_message_whose_process_is_killed_before_its_event_is_answered_by
     with pytest.raises(TurnLostError):
         await first
     assert whole("one", "two") == await history(other)
+
+
+async def test_a_run_that_loses_its_turn_names_the_message_that_waits(
+    store: Store, other: Store, passes: Passes
+) -> None:
+    """By the id under which it waits."""
+    await store.sessions.create_session(**WHO)
+    gate = Gate()
+    first = asyncio.create_task(texts_of(store, runner_of(store, **gate.of("before one")), "one"))
+    await gate.came.wait()
+    (waiting,) = (await other.turns.status(**WHO)).waiting
+    passes(61)
+    async with other.turns.hold(**WHO, on_busy="reject"):
+        gate.may_go_on.set()
+        with pytest.raises(TurnLostError, match=rf"The message {waiting} waits"):
+            await first
+
+
+async def test_a_run_without_an_answer_names_its_message(
+    store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its id is that of the event that the next turn stores, if the message has come."""
+    await store.sessions.create_session(**WHO)
+    documents = store.sessions.storage.documents
+    commit = documents.commit
+
+    async def unanswered(writes: Any) -> Any:
+        await commit(writes)
+        raise OutcomeUnknownError("not answered; read before repeating it")
+
+    monkeypatch.setattr(documents, "commit", unanswered)
+    with pytest.raises(OutcomeUnknownError) as caught:
+        await texts_of(store, runner_of(store), "one")
+    (waiting,) = (await other.turns.status(**WHO)).waiting
+    assert f"the id of the message, and of its event, is {waiting}" in str(caught.value)
 
 
 @pytest.mark.parametrize("message", [None, "hi"])
