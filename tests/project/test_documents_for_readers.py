@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import Request
 from google.adk.agents import LlmAgent
 from google.adk.events import Event, EventActions
 from google.adk.runners import Runner
@@ -16,6 +17,7 @@ from google.genai import types
 
 import gcp_adk_store
 from gcp_adk_store import Store, StoreError
+from gcp_adk_store.adk_server.app import answer
 from gcp_adk_store.testing.emulators import Emulator
 from tests.support.documents import ROOT, blocks, documents
 from tests.support.ready_programs import ready_programs
@@ -289,6 +291,23 @@ def test_every_error_is_on_the_page_of_errors() -> None:
         also = [each.__name__ for each in getattr(gcp_adk_store, name).__bases__ if each is not StoreError]
         shown = [base for base in also if base not in named and base not in ("ValueError", "KeyError")]
         assert [f"`{base}`" for base in shown] == ([of_adk] if of_adk else []), name
+
+
+async def test_the_status_of_each_error_is_on_the_page_of_servers() -> None:
+    """Those that the table does not name get the status of its last row."""
+    text = (ROOT / "docs/adk-server.md").read_text()
+    rows = re.findall(r"^\| (`\w+Error`.*?) \|.*\| (\d{3})[^|]*\|$", text, re.MULTILINE)
+    shown = {name: int(status) for names, status in rows for name in re.findall(r"`(\w+Error)`", names)}
+    request = Request({"type": "http", "headers": []})
+    answered = {}
+    for name in {name for name in gcp_adk_store.__all__ if name.endswith("Error")} - {"StoreError"}:
+        kind = getattr(gcp_adk_store, name)
+        error = kind.__new__(kind)
+        StoreError.__init__(error, "text")  # some kinds take more arguments
+        answered[name] = (await answer(request, error)).status_code
+
+    assert {name: shown.get(name, 500) for name in answered} == answered
+    assert {*shown} <= {*answered}
 
 
 @pytest.mark.parametrize("name", sorted(gcp_adk_store.__all__))
