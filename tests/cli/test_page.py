@@ -18,7 +18,7 @@ from tests.cli.conftest import Deployment
 from tests.support.documents import ROOT, all_blocks, blocks
 
 PAGE = (ROOT / "docs/cli.md").read_text()
-ELSEWHERE = {"adk", "ces", "emulators"}
+ELSEWHERE = {"adk", "ces"}
 """Commands with pages of their own."""
 PLACE = {"project", "database", "bucket", "prefix", "local"}
 """The parameters that name a store."""
