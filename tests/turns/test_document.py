@@ -14,7 +14,6 @@ from gcp_adk_store import Store
 from tests.support.documents import blocks
 from tests.turns.test_running import Echo, says
 
-
 pytestmark = pytest.mark.filterwarnings("ignore:.*ResumabilityConfig:UserWarning")
 
 SESSION: dict[str, Any] = {"app_name": "support", "user_id": "ada", "session_id": "s1"}
@@ -49,7 +48,7 @@ async def test_the_blocks_of_the_document_run(store: Store, capsys: pytest.Captu
     session = await store.sessions.get_session(**SESSION)
     assert session is not None
     await names["resume"](session.events[-1].invocation_id)
-    assert "3 echo" in capsys.readouterr().out
+    assert "4 echo" in capsys.readouterr().out
 
 
 async def test_the_route_of_the_document_answers_after_the_turn_began(store: Store) -> None:
