@@ -216,6 +216,21 @@ async def test_the_code_of_the_how_to_pages_runs(tmp_path: Path) -> None:
     await names["store"].close()
 
 
+async def test_the_lists_of_the_page_have_all_sessions() -> None:
+    """In pages, the last updated first; a label finds the one that has it."""
+    names: dict[str, Any] = {}
+    exec(blocks("docs/how-to/list-sessions.md", "python")[0], names)  # noqa: S102  # as above
+    async with Store.local(":memory:") as store:
+        for id_ in ("s1", "s2", "s3"):
+            await store.sessions.create_session(app_name="support", user_id="ada", session_id=id_)
+        await names["describe"](store, "s2")
+        pages = [await names["first_pages"](store, count, page_size=1) for count in (2, 9)]
+
+        assert [["s3", "s2"], ["s3", "s2", "s1"]] == [[info.session_id for info in found] for found in pages]
+        assert [None, "A seat to Zurich", None] == [info.title for info in pages[1]]
+        assert (["A seat to Zurich"], []) == tuple([await names["of_team"](store, team) for team in "xy"])
+
+
 async def test_the_turn_of_the_page_is_taken_again_after_a_conflict() -> None:
     """Three times at most."""
     names: dict[str, Any] = {}
