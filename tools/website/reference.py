@@ -149,7 +149,8 @@ def _index() -> str:
     lines = [
         "# API",
         "",
-        "Every public name, with its docstring. What is not listed here may change in any release.",
+        "Every public name. What is not listed here may change in any release. `make docs` puts the",
+        "docstrings into these pages. In Python, `help(gcp_adk_store.Store)` shows them.",
         "",
         "| page | package | names |",
         "|---|---|---|",
