@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import Any, Final, get_args
 
 from google.adk.agents.run_config import RunConfig
 from google.adk.events import Event
@@ -29,9 +29,6 @@ from gcp_adk_store.model.sessions import HistoryConfig
 from gcp_adk_store.sessions.append.queue import IDLE_TURNS
 from gcp_adk_store.sessions.append.turn import TurnLease, enter
 from gcp_adk_store.turns.service import LEASE_S, WAIT_S, HeldTurns, OnBusyRun
-
-if TYPE_CHECKING:
-    from google.genai.types import Content  # so that `run` checks its message, and names the way out
 
 _SCOPE: Final = "isolation_scope"
 """A field of ADK's events that its older releases do not have."""
@@ -85,7 +82,7 @@ class Turns(HeldTurns):
         *,
         user_id: str,
         session_id: str,
-        new_message: "Content",
+        new_message: types.Content,
         state_delta: dict[str, Any] | None = None,
         run_config: RunConfig | None = None,
         on_busy: OnBusyRun = "wait",
@@ -106,8 +103,7 @@ class Turns(HeldTurns):
             runner: ADK's runner, whose session service is the one of this store.
             user_id: The session's user.
             session_id: The session. If it is missing, and the runner makes sessions, it is made.
-            new_message: The message. To resume an invocation without one, call
-                ``runner.run_async(invocation_id=...)`` in a block of :meth:`hold`.
+            new_message: The message.
             state_delta: What the message's event changes in the state.
             run_config: As ``Runner.run_async``; a message that waits is answered with that of its holder.
             on_busy: As :meth:`hold`. ``enqueue``: while another turn runs, the message waits in the session's
@@ -128,7 +124,9 @@ class Turns(HeldTurns):
         if on_busy not in get_args(OnBusyRun):
             raise InvalidInputError(f"on_busy is {on_busy!r:.40}; it must be one of {get_args(OnBusyRun)}")
         require_times(wait_s=wait_s, lease_s=lease_s)
-        _require_message(new_message, state_delta)
+        for name in state_delta or ():
+            if not isinstance(name, str):
+                raise InvalidInputError(f"a state key must be a string, not {type(name).__name__}")
         self._require_mine(runner)
         ids: dict[str, Any] = {"app_name": runner.app_name, "user_id": user_id, "session_id": session_id}
         own = _Message(platform_uuid.new_uuid(), new_message, state_delta)
@@ -345,17 +343,6 @@ class Turns(HeldTurns):
 
     def _now(self) -> float:
         return self._sessions.storage.documents.clock.now()
-
-
-def _require_message(content: object, state_delta: dict[str, Any] | None) -> None:
-    if not isinstance(content, types.Content):
-        raise InvalidInputError(
-            f"new_message must be a Content, not {type(content).__name__}; to resume an invocation, call "
-            "runner.run_async(invocation_id=...) in a block of turns.hold"
-        )
-    for name in state_delta or ():
-        if not isinstance(name, str):
-            raise InvalidInputError(f"a state key must be a string, not {type(name).__name__}")
 
 
 @dataclass(eq=False, slots=True)

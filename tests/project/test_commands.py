@@ -128,6 +128,7 @@ PYTHON = {
     "docs/how-to/fork-and-restore.md": 1,
     "docs/how-to/handle-conflicts.md": 1,
     "docs/how-to/limit-lifetime.md": 1,
+    "docs/how-to/list-sessions.md": 1,
     "docs/how-to/long-histories.md": 3,
     "docs/how-to/remember-across-sessions.md": 1,
     "docs/how-to/signed-urls.md": 1,

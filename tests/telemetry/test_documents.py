@@ -318,6 +318,8 @@ def test_a_call_without_an_sdk_takes_few_steps() -> None:
     finally:
         sys.setprofile(None)
 
-    assert ["begin", "attach", "count_attempt", "count_rpc"] == [each for each in steps[:5] if each[0] != "_"]
+    assert ["begin_span", "attach", "count_attempt", "count_rpc"] == [
+        each for each in steps[:5] if each[0] != "_"
+    ]
     assert ["detach", "finish"] == [each for each in steps[5:] if each[0] != "_"]
     assert 10 >= len(steps)

@@ -225,16 +225,6 @@ async def test_a_run_without_an_answer_names_its_message(
     assert f"the id of the message, and of its event, is {waiting}" in str(caught.value)
 
 
-@pytest.mark.parametrize("message", [None, "hi"])
-async def test_a_run_without_a_message_is_led_to_a_block(store: Store, message: Any) -> None:
-    """There, ADK's runner resumes an invocation."""
-    await store.sessions.create_session(**WHO)
-    kind = type(message).__name__
-    with pytest.raises(InvalidInputError, match=rf"must be a Content, not {kind}; .*turns\.hold"):
-        _ = [event async for event in store.turns.run(runner_of(store), **WHERE, new_message=message)]
-    assert [] == await history(store)
-
-
 async def test_a_message_of_a_run_that_fails_before_its_event_does_not_wait(store: Store) -> None:
     """Its caller gets the error."""
 
