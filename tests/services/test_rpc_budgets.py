@@ -29,7 +29,6 @@ from gcp_adk_store import (
     Store,
 )
 from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter, MeteredSession
-from gcp_adk_store.turns.service import OnBusyRun
 from tests.services.conftest import APP, SESSION, USER, WHO, event
 from tests.support.clock import Clock, in_days
 from tests.support.stored import collection, put_session
@@ -602,7 +601,7 @@ async def test_a_message_to_a_busy_session_reads_nothing_of_its_history(
     turns = Store(sessions=speaking, artifacts=None).turns
     running = runner(speaking, app=APP, calls=0)
 
-    async def say(on_busy: OnBusyRun) -> tuple[dict[str, int], int, int, int]:
+    async def say(on_busy: Any) -> tuple[dict[str, int], int, int, int]:
         meter.take()
         where: dict[str, Any] = {"user_id": USER, "session_id": SESSION}
         events = turns.run(running, **where, new_message=message(), on_busy=on_busy)

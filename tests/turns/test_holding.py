@@ -21,7 +21,6 @@ from gcp_adk_store import (
     UnavailableError,
 )
 from gcp_adk_store.testing.conformance.running import read
-from gcp_adk_store.turns.service import OnBusyRun
 from tests.turns.conftest import WHO, Calls, Passes, event, history, texts
 
 
@@ -64,7 +63,7 @@ async def test_a_second_turn_is_refused_with_the_holder_and_the_end_of_its_lease
 
 @pytest.mark.parametrize("on_busy", ["reject", "enqueue"])
 async def test_a_turn_that_begins_without_a_message_takes_none_that_runs(
-    store: Store, other: Store, on_busy: OnBusyRun
+    store: Store, other: Store, on_busy: Any
 ) -> None:
     """There is nothing that could wait instead."""
     await store.sessions.create_session(**WHO)
