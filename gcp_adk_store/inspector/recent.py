@@ -254,7 +254,7 @@ class Score:
 
 
 def scores_of(sessions: Sequence[Recent[Any]]) -> list[Score]:
-    """Return the scores of sessions, those of most sessions first; a label that is no number is none."""
+    """Return the scores that sessions have as labels with a number, those of most sessions first."""
     values: defaultdict[str, list[float]] = defaultdict(list)
     for session in sessions:
         for name, value in session.info.labels.items():

@@ -252,7 +252,7 @@ class MemoryReader:
 
 
 async def remove_unread(documents: Documents, head: str) -> None:
-    """Remove all documents below *head*, whatever they hold, then itself unless a writer changed it."""
+    """Remove all documents below *head* without a look at their content; then *head*, unless it changed."""
     (found,) = await documents.get([head], fields=("format",))
     async for below, _ in pages(documents, "", parent=head, fields=("format",), limit=_AT_ONCE):
         await commit_all(documents, [Delete(path=each.path) for each in below])

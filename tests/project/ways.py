@@ -9,6 +9,7 @@ task or in one that waits for it.
 
 import asyncio
 import json
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
@@ -55,12 +56,9 @@ class Way:
             self.frames = sum(1 for _ in _frames_above(frame.f_back))
         else:
             self.files[name] = None
-            if frame.f_code.co_name.isidentifier() and not frame.f_code.co_qualname.startswith("_"):
-                self._take_note_of(frame.f_code, name)
-
-    def _take_note_of(self, code: CodeType, file: str) -> None:
-        if not code.co_name.startswith("_") and "<locals>" not in code.co_qualname:
-            self.names.setdefault(code.co_name, set()).add(f"{file}: {code.co_qualname}")
+            full = frame.f_code.co_qualname
+            if re.fullmatch(r"([A-Za-z]\w*\.)?[a-z]\w*", full):  # no private, local or nameless function
+                self.names.setdefault(frame.f_code.co_name, set()).add(f"{name}: {full}")
 
     @contextmanager
     def followed(self) -> Iterator[None]:
