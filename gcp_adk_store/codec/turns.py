@@ -62,6 +62,18 @@ class WaitingMessage:
         )
 
 
+def find_waiting(inbox: Sequence[str], message: str) -> str | None:
+    """Return the text in *inbox* of the message with the id of *message*; ``None`` if it does not wait.
+
+    Raises:
+        StoredDataError: a text is not a message.
+    """
+    if not inbox or len(message) > MAX_WAITING_BYTES:
+        return None
+    id_ = WaitingMessage.parse(message).id
+    return next((text for text in inbox if WaitingMessage.parse(text).id == id_), None)
+
+
 def turn_fields(turn: Turn) -> dict[str, FieldValue]:
     """Return the map ``turn`` of a session document."""
     fields: dict[str, FieldValue] = {"fence": turn.fence}

@@ -18,6 +18,7 @@ from gcp_adk_store.kernel.operation import at_most
 from gcp_adk_store.kernel.ports import Documents, ObjectExistsError, RefusedError, TargetExistsError
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_RACE_S: Final = 0.25
@@ -121,7 +122,7 @@ NO_ATTEMPTS: Final = Attempts()
 
 
 @dataclass(frozen=True, slots=True)
-class Commit(Generic[T]):
+class Commit(Generic[T_co]):
     """The decision to write.
 
     Attributes:
@@ -134,19 +135,19 @@ class Commit(Generic[T]):
     """
 
     writes: Writes | Callable[[], Awaitable[Writes]]
-    result: Callable[[Sequence[Written]], T]
+    result: Callable[[Sequence[Written]], T_co]
     is_first: bool = False
     in_parts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Done(Generic[T]):
+class Done(Generic[T_co]):
     """The decision that nothing is left to write, also because an earlier commit was applied."""
 
-    value: T
+    value: T_co
 
 
-Decision = Commit[T] | Done[T] | ReadAgain
+Decision = Commit[T_co] | Done[T_co] | ReadAgain
 
 
 async def transact(

@@ -2,14 +2,15 @@
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from google.adk.events import Event
 
 from gcp_adk_store.errors import InvalidInputError, SessionInboxFullError, require_number
 from gcp_adk_store.model.json_values import whole_text
+from gcp_adk_store.model.keys import require_text
 
 PARTS_GRACE_S: Final = 60 * 60
 """Seconds that parts stay beyond their computed expiry: for slow uploads, wrong clocks, paused processes."""
@@ -176,6 +177,27 @@ def has_room(inbox: Sequence[str], text: str) -> bool:
     waiting = sum(len(one.encode()) for one in inbox)
     size = len(text.encode(errors="surrogatepass"))
     return size <= MAX_OWN_BYTES and len(inbox) < MAX_WAITING and waiting + size <= MAX_WAITING_BYTES
+
+
+MAX_MESSAGE_ID: Final = 256
+"""The most characters of a message's id that its sender chooses."""
+
+
+def require_message(message_id: str | None, state_delta: Mapping[str, Any] | None) -> None:
+    """Check what a sender gives beside a message.
+
+    Raises:
+        InvalidInputError: the id is empty or too long, or a state key is not a string.
+    """
+    if message_id is not None:
+        require_text(message_id, "message_id")
+        if not 0 < len(message_id) <= MAX_MESSAGE_ID:
+            raise InvalidInputError(
+                f"message_id has {len(message_id)} characters; it must have 1 to {MAX_MESSAGE_ID}, or be None"
+            )
+    for name in state_delta or ():
+        if not isinstance(name, str):
+            raise InvalidInputError(f"a state key must be a string, not {type(name).__name__}")
 
 
 def require_times(*, wait_s: float, lease_s: float) -> None:

@@ -7,13 +7,13 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from google.adk.platform import uuid as platform_uuid
 
 from gcp_adk_store import machine
 from gcp_adk_store.codec.stored import TURN_FIELDS, read_header
-from gcp_adk_store.codec.turns import WaitingMessage, write_inbox, write_turn
+from gcp_adk_store.codec.turns import WaitingMessage, find_waiting, write_inbox, write_turn
 from gcp_adk_store.codec.writes import Document, Write, Written
 from gcp_adk_store.errors import (
     OutcomeUnknownError,
@@ -35,8 +35,6 @@ from gcp_adk_store.sessions.read.known import FollowedDocuments
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _KNOWN_HEADERS: Final = 1024
 """Sessions whose last turn was this process', and which are taken again without a read: some 500 kB."""
@@ -109,26 +107,31 @@ class Leases:
             nonlocal since, sent, was_enqueued
             stored = _living(found)
             turn = stored.turn or Turn()
+            waiting = None if message is None else find_waiting(stored.inbox, message)
+            own = waiting or message
             if turn.holder == holder:  # an attempt was not answered
-                return Done(self._lease(stored, turn, lease_s=lease_s, since=since, own=message))
-            if or_enqueue and message in stored.inbox:  # the same, and another turn answers it
-                return Done(None)
+                return Done(self._lease(stored, turn, lease_s=lease_s, since=since, own=own))
+            is_busy = turn.is_held(stored.read_time) and turn.fence != by_force_from
+            if or_enqueue and waiting and (is_busy or attempts.maybe_applied):
+                # It waits already, and another turn answers it: one that runs now, and not long ago.
+                return READ_AGAIN if stored is remembered else Done(None)
             if message is not None and attempts.maybe_applied and (was_enqueued or turn.fence != sent):
                 raise OutcomeUnknownError(
                     "sent and not answered, and another turn may have answered the message, or may answer "
                     "it; read the session before sending it again"
                 )
-            is_busy = turn.is_held(stored.read_time) and turn.fence != by_force_from
             if is_busy and not or_enqueue:
                 raise busy(stored, turn)
             if not is_wanted():
                 raise TurnLostError("the caller that waited for the turn has gone")
             if is_busy and message is not None:
                 was_enqueued = True
-                return self._enqueued(stored, message, result=None)
+                return self._enqueued(stored, message)
             since, sent = machine.monotonic(), turn.fence
             taken = turn.taken(holder, self._documents.clock.now() + lease_s)
-            inbox = (*stored.inbox, message) if message and has_room(stored.inbox, message) else stored.inbox
+            inbox = stored.inbox
+            if message is not None and waiting is None and has_room(inbox, message):
+                inbox = (*inbox, message)
             changed = None if inbox is stored.inbox else inbox
 
             write = write_turn(self._layout.session(key), stored, taken, inbox=changed)
@@ -136,7 +139,7 @@ class Leases:
             def hold(written: Sequence[Written]) -> TurnLease:
                 self._followed.committed([write], written)
                 now = replace(stored, update_time=written[0].update_time, inbox=inbox)
-                lease = self._lease(now, taken, lease_s=lease_s, since=since, own=message)
+                lease = self._lease(now, taken, lease_s=lease_s, since=since, own=own)
                 lease.is_as_known = stored is remembered
                 return lease
 
@@ -276,8 +279,8 @@ class Leases:
 
         return await transact(self._documents, partial(self.header, key), decide)
 
-    async def enqueue(self, key: SessionKey, text: str) -> bool:
-        """Add the message *text* to the inbox if a turn runs; return whether it does. 1 read and 1 write.
+    async def enqueue(self, key: SessionKey, text: str) -> None:
+        """Add the message *text* to the inbox, unless one of its id is there. 1 read and 1 write.
 
         Raises:
             SessionInboxFullError, InvalidInputError: it does not fit; nothing was written.
@@ -285,34 +288,27 @@ class Leases:
             OutcomeUnknownError: not answered; the message may wait.
         """
 
-        def decide(stored: StoredSession, attempts: Attempts) -> Decision[bool]:
-            if text in stored.inbox:
-                return Done(value=True)  # an attempt was not answered
+        def decide(stored: StoredSession, attempts: Attempts) -> Decision[None]:
+            if find_waiting(stored.inbox, text) is not None:
+                return Done(None)
             if attempts.maybe_applied:
                 raise OutcomeUnknownError(
                     "sent and not answered, and the message does not wait now: it never arrived, or a turn "
                     "has taken it; read the session before you send it again"
                 )
-            if not _has_turn(stored):
-                return Done(value=False)
-            return self._enqueued(stored, text, result=True)
+            return self._enqueued(stored, text)
 
-        return await transact(self._documents, partial(self.header, key), decide)
+        await transact(self._documents, partial(self.header, key), decide)
 
-    def _enqueued(self, stored: StoredSession, text: str, *, result: T) -> Commit[T]:
-        """Return the commit that puts the message *text* to the end of the inbox, and then *result*.
+    def _enqueued(self, stored: StoredSession, text: str) -> Commit[None]:
+        """Return the commit that puts the message *text* to the end of the inbox.
 
         Raises:
             SessionInboxFullError, InvalidInputError: it does not fit.
         """
         require_room(stored.inbox, text)
         write = write_inbox(self._layout.session(stored.key), stored, [*stored.inbox, text])
-
-        def wrote(written: Sequence[Written]) -> T:
-            self._followed.committed([write], written)
-            return result
-
-        return Commit([write], wrote)
+        return Commit([write], lambda written: self._followed.committed([write], written))
 
     async def withdraw(self, key: SessionKey, message_id: str) -> bool:
         """Remove a message from the inbox; return whether it was there. 1 read and 1 write."""

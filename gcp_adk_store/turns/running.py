@@ -23,12 +23,13 @@ from gcp_adk_store.errors import (
     SessionMissingError,
     TurnLostError,
 )
-from gcp_adk_store.kernel.calls import checks_kinds
-from gcp_adk_store.model.session_fields import require_times
+from gcp_adk_store.kernel.calls import checks_kinds, operation
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.session_fields import require_message, require_times
 from gcp_adk_store.model.sessions import HistoryConfig
 from gcp_adk_store.sessions.append.queue import IDLE_TURNS
 from gcp_adk_store.sessions.append.turn import TurnLease, enter
-from gcp_adk_store.turns.service import LEASE_S, WAIT_S, HeldTurns, OnBusyRun
+from gcp_adk_store.turns.service import LEASE_S, WAIT_S, HeldTurns, OnBusyRun, naming
 
 _SCOPE: Final = "isolation_scope"
 """A field of ADK's events that its older releases do not have."""
@@ -88,6 +89,7 @@ class Turns(HeldTurns):
         on_busy: OnBusyRun = "wait",
         wait_s: float = WAIT_S,
         lease_s: float = LEASE_S,
+        message_id: str | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Run *runner* on a message as the only turn of the session, and yield its events.
 
@@ -111,6 +113,7 @@ class Turns(HeldTurns):
                 first, each message once and in the order of arrival.
             wait_s: As :meth:`hold`; ``enqueue`` does not wait.
             lease_s: As :meth:`hold`.
+            message_id: As :meth:`enqueue`.
 
         Raises:
             SessionBusyError, SessionMissingError: as :meth:`hold`.
@@ -124,12 +127,10 @@ class Turns(HeldTurns):
         if on_busy not in get_args(OnBusyRun):
             raise InvalidInputError(f"on_busy is {on_busy!r:.40}; it must be one of {get_args(OnBusyRun)}")
         require_times(wait_s=wait_s, lease_s=lease_s)
-        for name in state_delta or ():
-            if not isinstance(name, str):
-                raise InvalidInputError(f"a state key must be a string, not {type(name).__name__}")
+        require_message(message_id, state_delta)
         self._require_mine(runner)
         ids: dict[str, Any] = {"app_name": runner.app_name, "user_id": user_id, "session_id": session_id}
-        own = _Message(platform_uuid.new_uuid(), new_message, state_delta)
+        own = _Message(message_id or platform_uuid.new_uuid(), new_message, state_delta)
         config = getattr(run_config, "get_session_config", None)
         text: str | None = None
         try:
@@ -154,6 +155,47 @@ class Turns(HeldTurns):
                 f"{exc} The message {own.id} waits: the next turn of the session answers it. Do not send it "
                 "again."
             ) from exc
+
+    @operation
+    async def enqueue(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        new_message: types.Content,
+        state_delta: dict[str, Any] | None = None,
+        message_id: str | None = None,
+    ) -> str:
+        """Let a message wait in the session's inbox, such as one of a webhook; return its id.
+
+        It needs no runner. If a turn runs, its holder answers the message after its own. Otherwise the next
+        :meth:`run` answers it first, or :meth:`drain` does. 1 read and 1 write.
+
+        Args:
+            app_name: The session's app.
+            user_id: The session's user.
+            session_id: The session.
+            new_message: The message; 256 KiB as JSON at most.
+            state_delta: What the message's event changes in the state.
+            message_id: The id of the message, and of its event; 1 to 256 characters, or ``None`` for a new
+                one. While a message of this id waits, another one is the same message, and is not added. So
+                use an id once. A message whose event is stored does not wait any more.
+
+        Raises:
+            SessionInboxFullError: 100 messages, or 256 KiB of them, wait already; nothing was written.
+            SessionMissingError: the session does not exist.
+            RedactorError: a redactor failed; nothing was written.
+            OutcomeUnknownError: not answered; the message may wait. The text has its id.
+            InvalidInputError: an argument is invalid.
+        """
+        require_message(message_id, state_delta)
+        made = _Message(message_id or platform_uuid.new_uuid(), new_message, state_delta)
+        text = await self._as_stored(made.text(self._now()))
+        with naming(text):
+            key = SessionKey(app=app_name, user=user_id, session=session_id)
+            await self._leases.enqueue(key, text)
+        return made.id
 
     async def drain(
         self,

@@ -1,8 +1,8 @@
 """Hold the turn of a session, so that one runs at a time in all processes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, get_args
@@ -50,6 +50,18 @@ class TurnStatus:
     """Whether its holder was asked to stop."""
     waiting: tuple[str, ...]
     """The ids of the messages that wait, in order."""
+
+
+@contextmanager
+def naming(message: str | None) -> Iterator[None]:
+    """Let an ``OutcomeUnknownError`` of the block say the id of the *message* that may wait."""
+    try:
+        yield
+    except OutcomeUnknownError as exc:
+        if message is None or len(message) > MAX_WAITING_BYTES:
+            raise
+        says = f"{exc}; the id of the message, and of its event, is {WaitingMessage.parse(message).id}"
+        raise OutcomeUnknownError.since(exc, says) from exc
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +204,8 @@ class HeldTurns:
         message = None if text is None else await self._as_stored(text)
         begins = _Begins(message, read_of(config, self._sessions.history), on_busy)
         how: OnBusy = "reject" if on_busy == "enqueue" else on_busy
-        try:
+        with naming(message):
             return await self._take(key, on_busy=how, wait_s=wait_s, lease_s=lease_s, begins=begins)
-        except OutcomeUnknownError as exc:
-            if message is None or len(message) > MAX_WAITING_BYTES:
-                raise
-            says = f"{exc}; the id of the message, and of its event, is {WaitingMessage.parse(message).id}"
-            raise OutcomeUnknownError.since(exc, says) from exc
 
     @asynccontextmanager
     async def kept(self, hold: TurnLease) -> AsyncIterator[None]:
@@ -250,29 +257,6 @@ class HeldTurns:
         """
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         return await self._leases.withdraw(key, message_id)
-
-    @operation
-    async def enqueue(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        session_id: str,
-        text: str,
-    ) -> bool:
-        """Let a message, as the JSON *text*, wait for the turn that runs; return whether one does.
-
-        1 read and 1 write. :meth:`Turns.run` takes the turn instead if none runs.
-
-        Raises:
-            SessionInboxFullError, InvalidInputError: it does not fit; nothing was written.
-            RedactorError: a redactor failed; nothing was written.
-            SessionMissingError: the session does not exist.
-            OutcomeUnknownError: not answered; the message may wait.
-        """
-        text = await self._as_stored(text)
-        key = SessionKey(app=app_name, user=user_id, session=session_id)
-        return await self._leases.enqueue(key, text)
 
     async def _as_stored(self, text: str) -> str:
         """Return the message *text* as the redactors leave it.

@@ -69,13 +69,13 @@ def _messages(session: RawSession, operations: Sequence[Operation]) -> Iterator[
     known = [name for name in [event.id for event in session.events] + waiting if name in sent]
     times = Counter(known)
     for name, one in sent.items():
-        waits = one.outcome == "acknowledged" and one.result["waits"]
+        waits = one.outcome == "acknowledged"
         what = f"message {name} of {session.place}, {times[name]} times"
         if times[name] > 1:
             yield Violation("message twice", what)
         elif waits and not times[name]:
             yield Violation("message lost", what)
-        elif times[name] and not waits and one.outcome in ("acknowledged", "refused"):
+        elif times[name] and one.outcome == "refused":
             yield Violation("refused but stored", what)
     first_acknowledged: float = float("inf")
     for name in reversed(known):

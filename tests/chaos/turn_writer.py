@@ -82,12 +82,9 @@ class TurnActs:
         name = self._next_id()
         text = f"{name} message"
         content = types.Content(role="user", parts=[types.Part(text=text)])
-        message = WaitingMessage(
-            id=name, message=content.model_dump(mode="json", exclude_none=True), time=0.0
-        )
         number = self._journal.begin("enqueue", place=str(place), event=name)
         turns, _ = self._turns(place)
-        await self._outcome(number, turns.enqueue(**_who(place), text=str(message)), result="waits")
+        await self._outcome(number, turns.enqueue(**_who(place), new_message=content, message_id=name))
 
     async def _stop(self, place: Place) -> None:
         """Ask whoever runs a turn to stop."""

@@ -74,9 +74,9 @@ async def test_the_turn_that_runs_is_shown_and_asked_to_stop(folder: Folder) -> 
 
 async def test_a_message_that_waits_is_withdrawn(folder: Folder) -> None:
     """A dry run leaves it; ids of strangers steer nothing."""
-    message = {"id": HOSTILE, "message": {"parts": [{"text": "secret"}]}, "time": 1.0, "state_delta": None}
+    message = types.Content(role="user", parts=[types.Part(text="secret")])
     async with folder.store() as store, store.turns.hold(**KEY):
-        assert await store.turns.enqueue(**KEY, text=json.dumps(message))
+        await store.turns.enqueue(**KEY, new_message=message, message_id=HOSTILE)
         shown = await folder.run("status")
         undecided = await folder.run("withdraw", "--message", HOSTILE)
         dry = await folder.run("withdraw", "--message", HOSTILE, "--dry-run")

@@ -14,7 +14,6 @@ from google.genai import types
 
 from gcp_adk_store import ErasureProgress, ErasureReceipt, FunctionEmbedder, Point, SessionLimits, Store
 from gcp_adk_store.codec.stored import read_session
-from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.testing.emulators import Emulator
@@ -158,10 +157,7 @@ async def fill(store: Store, user: str = USER, owner: str = OWNER) -> None:  # o
     await store.sessions.update_session_info(**there, title=canary("title"), labels=labels)
     async with store.turns.hold(**there):
         message = types.Content(role="user", parts=[types.Part(text=canary("inbox"))])
-        waiting = WaitingMessage(
-            id="m1", message=message.model_dump(mode="json", exclude_none=True), time=1.0, state_delta={}
-        )
-        await store.turns.enqueue(**there, text=str(waiting))
+        await store.turns.enqueue(**there, new_message=message)
     await store.fork_session(**there, to_session_id=canary("fork"))
     await store.restore_session(**{**there, "session_id": canary("fork")}, at=Point.position(2))
     gone = await store.sessions.create_session(**who, session_id="gone")

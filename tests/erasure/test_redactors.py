@@ -1,7 +1,6 @@
 """Redactors change every text before it is stored; if one fails, nothing is stored."""
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -71,9 +70,8 @@ async def test_every_text_that_is_stored_went_through_all_redactors(tmp_path: Pa
         await store.sessions.append_event(session, event)
         await store.sessions.update_session_info(**WHO, title=f"about {CANARY}")
         async with store.turns.hold(**WHO):
-            message = {"role": "user", "parts": [{"text": CANARY}]}
-            waiting = {"id": "m1", "message": message, "time": 1.0, "state_delta": {}}
-            await store.turns.enqueue(**WHO, text=json.dumps(waiting))
+            message = types.Content(role="user", parts=[types.Part(text=CANARY)])
+            await store.turns.enqueue(**WHO, new_message=message, state_delta={"asked": CANARY})
         stored = await read(store.sessions, WHO)
         info = await store.sessions.get_session_info(**WHO)
 

@@ -23,7 +23,6 @@ from gcp_adk_store import (
     StoreError,
 )
 from gcp_adk_store.codec.names import upload_name
-from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.kernel.calls import operation
 from gcp_adk_store.kernel.ports import Embedder
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
@@ -319,8 +318,8 @@ class DuringTurn(Operation):
         others = Turning(world.sessions())
         with contextlib.suppress(SessionBusyError):
             await others.take(**WHO, on_busy="reject", lease_s=DAY_S)
-            for message in WAITING[:2]:
-                await others.enqueue(**WHO, text=message)
+            for number in range(2):
+                await others.enqueue(**WHO, new_message=types.Content(), message_id=f"m{number}")
         turns = Turning(world.sessions(acting=True))
         stored = await others._leases.header(KEY)
         assert stored.turn is not None
@@ -818,7 +817,6 @@ async def saved_again(store: TaskStore, task: Task | None) -> None:
     await store.save(task, CALLER)
 
 
-WAITING = [str(WaitingMessage(id=f"m{number}", message={}, time=NOW)) for number in range(3)]
 KEY = SessionKey(app="app", user="user", session="session")
 UPLOAD_ID = "ab" * 16
 LARGE = b"0123456789abcdef" * 37_500
@@ -872,7 +870,9 @@ OPERATIONS: dict[str, Operation] = {
     "begin and end of a turn": WholeTurn(),
     "renewal of a turn": DuringTurn(lambda turns, hold: turns.renew(hold, **WHO)),
     "request to stop": DuringTurn(lambda turns, _: turns.request_abort(**WHO)),
-    "message that waits": DuringTurn(lambda turns, _: turns.enqueue(**WHO, text=WAITING[2])),
+    "message that waits": DuringTurn(
+        lambda turns, _: turns.enqueue(**WHO, new_message=types.Content(), message_id="m2")
+    ),
     "message that is withdrawn": DuringTurn(lambda turns, _: turns.withdraw(**WHO, message_id="m0")),
     "repair": Repair(),
     "describe": Describe(),

@@ -10,7 +10,6 @@ from google.genai import types
 from gcp_adk_store import ArtifactLimits, Fault, Point, SessionLimits, SessionService
 from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.stored import read_session
-from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.payloads import PayloadPlace
@@ -18,7 +17,7 @@ from gcp_adk_store.model.session_fields import runs_of
 from gcp_adk_store.sessions.lifecycle.format import note_write
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.restore.format import pack_artifacts, restores_collection
-from gcp_adk_store.turns.service import HeldTurns
+from gcp_adk_store.turns import Turns
 from tests.support.stored import overwrite
 from tests.support.stores import sessions_over
 
@@ -241,16 +240,11 @@ async def fork_note() -> Stored:
 async def in_a_turn() -> Stored:
     """A turn runs, was asked to stop, and two messages wait for it."""
     stored = await tail_only()
-    turns = HeldTurns(stored.service)
+    turns = Turns(stored.service)
     await turns.take(**WHO, on_busy="reject", wait_s=0, lease_s=3600)
     for number in range(2):
-        message = WaitingMessage(
-            id=f"w{number}",
-            message={"role": "user", "parts": [{"text": f"wait {number}"}]},
-            time=1000.0,
-            state_delta={"asked": number},
-        )
-        assert await turns.enqueue(**WHO, text=f"{message}")
+        message = types.Content(role="user", parts=[types.Part(text=f"wait {number}")])
+        await turns.enqueue(**WHO, new_message=message, state_delta={"asked": number})
     assert await turns.request_abort(**WHO)
     return stored
 

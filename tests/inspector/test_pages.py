@@ -362,14 +362,13 @@ async def test_vitals_show_the_lease_the_inbox_and_the_size(
     """Of a turn that runs, with a message that waits."""
     assert calm.id == "s1"
     async with store.turns.hold(**CALM):
-        await store.turns.enqueue(
-            **CALM, text='{"id":"m1","message":{"parts":[]},"time":1.0,"state_delta":null}'
-        )
+        message = types.Content(role="user", parts=[types.Part(text="wait")])
+        await store.turns.enqueue(**CALM, new_message=message, message_id="m1")
         page = await seen(app, "vitals")
     after = await seen(app, "vitals")
 
     assert "Lease held by" in page.text
-    assert '"id":"m1"' in page.text
+    assert '"id": "m1"' in page.text
     assert "Fence 1" in after.text
     assert "Lease free" in after.text
     assert "Events 25" in after.text

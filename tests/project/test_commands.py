@@ -145,7 +145,7 @@ PYTHON = {
     "docs/telemetry.md": 2,
     "docs/templates.md": 2,
     "docs/testing.md": 4,
-    "docs/turns.md": 7,
+    "docs/turns.md": 8,
     "docs/tutorial/1-persist.md": 2,
     "docs/tutorial/2-artifacts.md": 1,
     "docs/tutorial/3-test.md": 1,

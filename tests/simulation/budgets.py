@@ -326,6 +326,7 @@ async def busy_turns(budgets: Budgets) -> None:
     waiting = (await one.does(one.store.turns.status, **WHO)).waiting
     assert 3 == len(waiting)
     await third.measure("turns.withdraw", third.store.turns.withdraw, **WHO, message_id=waiting[0])
+    await third.measure("turns.enqueue", third.store.turns.enqueue, **WHO, new_message=said("hello"))
     await third.measure("turns.request_abort", third.store.turns.request_abort, **WHO)
     await one.does(one.store.turns._end, hold)
     await other.does(other.store.turns.take, **WHO)

@@ -144,15 +144,18 @@ async def leave_open(actor: Actor, name: str) -> None:
         await actor.store.sessions.append_event(session, event)
 
 
+def runner_of(actor: Actor) -> Runner:
+    """Return the runner of a process."""
+    if "runner" not in actor.memory:
+        agent = Parrot(name="parrot", seen=actor.journal.seen)
+        actor.memory["runner"] = Runner(app_name="app", agent=agent, session_service=actor.store.sessions)
+    runner: Runner = actor.memory["runner"]
+    return runner
+
+
 async def run(actor: Actor, name: str, kind: str, on_busy: Any) -> None:
     """Run an agent on a message, as a call of *kind*."""
-    if "runner" not in actor.memory:
-        actor.memory["runner"] = Runner(
-            app_name="app",
-            agent=Parrot(name="parrot", seen=actor.journal.seen),
-            session_service=actor.store.sessions,
-        )
-    runner: Runner = actor.memory["runner"]
+    runner = runner_of(actor)
 
     async def work() -> None:
         events = actor.store.turns.run(
@@ -169,6 +172,39 @@ async def speak(actor: Actor, step: int) -> None:
     """Run a turn, or leave a message for the one that runs."""
     kind = actor.random(step).choice(["run", "enqueue"])
     await run(actor, f"{actor.name}-{step}", kind, "wait" if kind == "run" else kind)
+
+
+async def post(actor: Actor, step: int) -> None:
+    """Leave a message without a runner, or answer those that wait."""
+    turns, call, name = actor.store.turns, actor.journal.call, f"{actor.name}-{step}"
+    random = actor.random(step)
+    if random.random() < 0.6:
+        leave = partial(turns.enqueue, **KEY, new_message=said(name), message_id=name)
+        await call(actor.name, "leave", "session", leave, given=name)
+        return
+
+    async def drain() -> None:
+        async with aclosing(turns.drain(runner_of(actor), **WHO, lease_s=LEASE_S)) as events:
+            async for _ in events:
+                pass
+
+    await call(actor.name, "drain", "session", drain)
+
+
+async def posted_messages(world: World) -> None:
+    """Processes leave messages, which wait until some process answers them."""
+    service = Service(world)
+    plain = service.beside()
+    await plain.sessions.create_session(**KEY)
+    fleet = Fleet(world, service, service.store_of)
+    await fleet.work(14, post)
+    await asyncio.sleep(400)  # what is late arrives, and leases end
+    agent = Parrot(name="parrot", seen=fleet.journal.seen)
+    runner = Runner(app_name="app", agent=agent, session_service=plain.sessions)
+    async for _ in plain.turns.drain(runner, **WHO):
+        pass
+    assert (await plain.turns.status(**KEY)).waiting == ()
+    await check(fleet, plain, is_certain_at_once=True)
 
 
 async def left_messages(world: World) -> None:
@@ -255,7 +291,7 @@ async def check(fleet: Fleet, plain: Store, *, is_certain_at_once: bool) -> None
 
 def check_messages(journal: Journal, messages: list[str]) -> None:
     """Check that each message is stored once, unless it was refused or withdrawn."""
-    asked = [call for kind in ("run", "enqueue", "interrupt") for call in journal.of(kind)]
+    asked = [call for kind in ("run", "enqueue", "interrupt", "leave") for call in journal.of(kind)]
     for call in asked:
         if call.error in ("SessionBusyError", "SessionInboxFullError"):
             assert call.given not in messages, f"{call.given} was refused with {call.error}, and is stored"
@@ -393,6 +429,11 @@ async def leases(world: World) -> None:
 def test_a_turn_that_is_refused_was_not_taken() -> None:
     """An error that says that nothing was written is right, whatever got lost before it."""
     simulate(leases, seeds=[*range(at_length(8, 40)), 429, 430], faults=Faults.all(0.05))
+
+
+def test_a_message_that_is_left_without_a_runner_is_answered_once() -> None:
+    """By whoever drains the inbox, also if some of them are killed."""
+    simulate(posted_messages, seeds=range(at_length(6, 40)), faults=Faults.all(0.03))
 
 
 def test_a_holder_answers_what_waits_before_its_turn_ends() -> None:

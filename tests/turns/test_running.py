@@ -401,6 +401,61 @@ async def test_a_full_inbox_refuses_a_message(store: Store, other: Store) -> Non
     await texts_of(other, runner, "y" * 100_000, on_busy="enqueue")
 
 
+async def test_a_message_waits_without_a_runner_until_a_turn_answers_it(store: Store, other: Store) -> None:
+    """Whether a turn runs or not; its event has its id, and changes the state."""
+    await store.sessions.create_session(**WHO)
+    first = await other.turns.enqueue(**WHO, new_message=says("one"), state_delta={"asked": 1})
+    assert (first,) == (await store.turns.status(**WHO)).waiting
+    await texts_of(store, runner_of(store), "two")
+    async with store.turns.hold(**WHO):
+        last = await other.turns.enqueue(**WHO, new_message=says("three"))
+    async for _ in store.turns.drain(runner_of(store), **WHERE):
+        pass
+
+    found = await read(store.sessions, WHO)
+    assert whole("one", "two", "three") == texts(found.events)
+    assert 1 == found.state["asked"]
+    assert [first, last] == [found.events[0].id, found.events[6].id]
+
+
+async def test_a_message_of_an_id_that_waits_is_not_added(store: Store, other: Store) -> None:
+    """Whoever sends it, and however: the turn that runs, or that begins with it, answers it once."""
+    await store.sessions.create_session(**WHO)
+    for _ in range(2):
+        assert "m1" == await other.turns.enqueue(**WHO, new_message=says("one"), message_id="m1")
+    async with store.turns.hold(**WHO):
+        await texts_of(other, runner_of(other), "one", on_busy="enqueue", message_id="m1")
+        assert ("m1",) == (await store.turns.status(**WHO)).waiting
+    for on_busy in ("enqueue", "wait"):
+        heard = await texts_of(other, runner_of(other), "one", on_busy=on_busy, message_id="m1")
+        assert ["hears one", "answers one"] == heard
+        assert () == (await store.turns.status(**WHO)).waiting
+        await store.restore_session(**WHO, at=Point.position(0))
+        await other.turns.enqueue(**WHO, new_message=says("one"), message_id="m1")
+    async for _ in store.turns.drain(runner_of(store), **WHERE):
+        pass
+    found = await read(store.sessions, WHO)
+    assert (whole("one"), "m1") == (texts(found.events), found.events[0].id)
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"),
+    [({"message_id": ""}, "0 characters"), ({"message_id": "x" * 257}, "257 characters")],
+)
+async def test_an_id_of_a_message_that_cannot_be_is_refused(
+    store: Store, given: dict[str, Any], limit: str
+) -> None:
+    """Before anything is written."""
+    await store.sessions.create_session(**WHO)
+    with pytest.raises(InvalidInputError, match=f"message_id has {limit}"):
+        await store.turns.enqueue(**WHO, new_message=says("one"), **given)
+    with pytest.raises(InvalidInputError, match=f"message_id has {limit}"):
+        await texts_of(store, runner_of(store), "one", **given)
+    with pytest.raises(InvalidInputError, match="state key"):
+        await store.turns.enqueue(**WHO, new_message=says("one"), state_delta={1: 2})  # type: ignore[dict-item]
+    assert () == (await store.turns.status(**WHO)).waiting
+
+
 async def test_a_runner_of_another_session_service_is_refused(store: Store, other: Store) -> None:
     """Its appends would not belong to the turn."""
     with pytest.raises(InvalidInputError, match="another session service"):
