@@ -319,6 +319,14 @@ DEFECTS: Final = (
         ("turns", "turns-behind"),
     ),
     Defect(
+        "a message that waits without a runner is sent again",
+        "Operation by operation", "turns/lease.py",
+        "            if find_waiting(stored.inbox, text) is not None:\n                return Done(None)\n"
+        "            if attempts.maybe_applied:\n",
+        "            if False:\n",
+        ("posted-messages",),
+    ),
+    Defect(
         "a change of shared state replaces all keys",
         "Operation by operation", "codec/documents.py",
         'mask=[("format",), *(("state", name) for name in state)],', 'mask=[("format",), ("state",)],',

@@ -64,6 +64,7 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
     "leases": Workload(test_turns.leases, 0.05),
     "cancelled-wait": Workload(test_turns.a_cancelled_wait, 0.0),
     "left-messages": Workload(test_turns.left_messages, 0.0),
+    "posted-messages": Workload(test_turns.posted_messages, 0.03),
     "artifacts": Workload(test_artifacts.scenario, 0.04),
     "memories": Workload(test_memories.workload(has_vectors=False), 0.04),
     "vectors": Workload(test_memories.workload(has_vectors=True), 0.04),
