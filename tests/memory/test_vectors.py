@@ -98,7 +98,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def service(store: Store, embedder: Any = None) -> MemoryService:
     """Return a memory service that knows nothing yet, as in another process."""
-    return MemoryService(store.sessions.storage, embedder=embedder)
+    patient = MemoryLimits(embed_timeout_s=600)  # a guard against hanging, however slow the machine is
+    return MemoryService(store.sessions.storage, embedder=embedder, limits=patient)
 
 
 async def add(memory: MemoryService, *events: Event, **options: Any) -> None:

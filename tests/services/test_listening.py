@@ -168,6 +168,6 @@ async def test_a_silent_server_is_reported(documents: Callable[[str], Any], pass
     server = Streams([], then=lambda: passing.after(60))
     async with server.served() as address:
         opened = documents(address)
-        with pytest.raises(UnavailableError, match="no answer of the stream of changes in 10 s"):
+        with pytest.raises(UnavailableError, match="no answer of the stream of changes in"):
             await anext(opened.watch(PATH))
         await opened.close()

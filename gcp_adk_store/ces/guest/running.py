@@ -195,6 +195,8 @@ class Job:
         with shown_in_tracebacks(sources):
             try:
                 with standard_streams(printed) if self.settings.capture else nullcontext():
+                    if show is not None:
+                        show("")  # a host that has given the run up refuses it, and has its streams again
                     answer = self._succeeded(sources, calls)
                 calls.check()
             except BaseException as exc:  # noqa: BLE001  # user code raises anything, SystemExit included

@@ -5,7 +5,7 @@ import socket
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -55,20 +55,28 @@ class InProcessSandbox:
     ) -> dict[str, Any]:
         """Run the entry once, in a thread; see ``Sandbox.run``."""
         first = await encoded("request", {"request": request}, limits)
-        streams = sys.stdin, sys.stdout, sys.stderr
         shown: list[str] = []
+        is_over = threading.Event()
+
+        def show(text: str) -> None:
+            if is_over.is_set():
+                raise running.HostGoneError
+            shown.append(text)
+
         ours, theirs = socket.socketpair()
-        work = partial(_work, self._entry, theirs, shown.append, limits.sent_frame_bytes)
-        threading.Thread(target=work, name="gcp-adk-store-unsafe", daemon=True).start()
+        work = partial(_work, self._entry, theirs, show, limits.sent_frame_bytes)
         try:
-            with Channel(ours.detach()) as frames:
-                async with (clock or Clock()).limit(limits.wall_s) as timeout:
-                    verdict = await Conversation(frames, answer, limits).run(first)
+            with _shared_streams(), Channel(ours.detach()) as frames:
+                threading.Thread(target=work, name="gcp-adk-store-unsafe", daemon=True).start()
+                try:
+                    async with (clock or Clock()).limit(limits.wall_s) as timeout:
+                        verdict = await Conversation(frames, answer, limits).run(first)
+                finally:
+                    is_over.set()  # from now on its thread takes no streams
             return result_of(verdict or SandboxCrashError("the code closed its connection to the host"))
         except TimeoutError as exc:
             if not timeout.expired():
                 raise
-            sys.stdin, sys.stdout, sys.stderr = streams  # the thread still has them
             says = f"the code took longer than the {limits.wall_s:g} s of wall_s, and goes on in its thread"
             raise _with(SandboxTimeoutError(says), shown) from exc
         except SandboxError as exc:
@@ -83,6 +91,35 @@ class InProcessSandbox:
     @property
     def runs_at_once(self) -> None:
         """None: nothing limits the threads; but their code shares the modules and streams of this process."""
+
+
+_lock = threading.Lock()
+_running = 0
+_before: Any = None
+"""The standard streams before the first of the runs that go on."""
+
+
+@contextlib.contextmanager
+def _shared_streams() -> Iterator[None]:
+    """Give this process its standard streams again, which the block's run takes, whatever ends it.
+
+    Runs take them one after the other, and may end in another order.
+    """
+    global _running, _before  # noqa: PLW0603  # as the streams are of the process
+    found = sys.stdin, sys.stdout, sys.stderr
+    with _lock:
+        _before = _before if _running else found
+        _running += 1
+    try:
+        yield
+    except BaseException:
+        sys.stdin, sys.stdout, sys.stderr = found  # its thread may go on, and still have them
+        raise
+    finally:
+        with _lock:
+            _running -= 1
+            if not _running:
+                sys.stdin, sys.stdout, sys.stderr = _before
 
 
 def _work(entry: str, frames: socket.socket, show: Callable[[str], None], frame_bytes: int) -> None:

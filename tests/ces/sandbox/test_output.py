@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from gcp_adk_store.ces.sandbox import (
     SandboxTimeoutError,
     UnsafeSandboxWarning,
 )
+from tests.ces.sandbox import late_entry
 from tests.ces.sandbox.conftest import no_host, processes_of_runs, too_late
 from tests.support.clock import PassingTime
 
@@ -147,6 +149,47 @@ async def test_without_a_sandbox_what_was_shown_is_reported_as_well(
     await box.run({"code": "show('b')"}, no_host, on_output=outputs.append)
 
     assert ["a", "a", "b"] == [caught.value.output, *outputs]
+
+
+async def test_a_run_that_was_given_up_takes_no_streams_later() -> None:
+    """Its thread may come to its code when its caller has gone."""
+    with pytest.warns(UnsafeSandboxWarning):
+        box = InProcessSandbox(entry=f"{late_entry.__name__}:run")
+    before = sys.stdin, sys.stdout, sys.stderr
+    running = asyncio.create_task(box.run(request("def tool():\n    return 1"), no_host))
+    await asyncio.to_thread(late_entry.has_come.wait, 60)
+    running.cancel()
+    await asyncio.wait([running])
+    late_entry.begins.set()
+    assert await asyncio.to_thread(late_entry.has_ended.wait, 60)
+
+    assert ["HostGoneError"] == [each["error"]["type"] for each in late_entry.answers]
+    assert before == (sys.stdin, sys.stdout, sys.stderr)
+
+
+async def test_runs_at_once_give_the_streams_back_without_a_sandbox() -> None:
+    """Also if the first to begin is the first to end."""
+    with pytest.warns(UnsafeSandboxWarning):
+        box = InProcessSandbox()
+    before = sys.stdin, sys.stdout, sys.stderr
+    others = {"first": asyncio.Event(), "second": asyncio.Event()}
+
+    async def run(name: str, until: asyncio.Event) -> None:
+        async def answer(_: dict[str, Any]) -> dict[str, Any]:
+            others[name].set()
+            await until.wait()
+            return {"status_code": 200, "reason": "", "text": "{}"}
+
+        code = "def tool():\n    tools.other({})"
+        await box.run({**request(code), "tools": ["other"]}, answer)
+
+    first = asyncio.create_task(run("first", others["second"]))
+    await others["first"].wait()
+    first_ended = asyncio.Event()
+    first.add_done_callback(lambda _: first_ended.set())
+    await asyncio.gather(first, run("second", first_ended))
+
+    assert before == (sys.stdin, sys.stdout, sys.stderr)
 
 
 async def test_runs_within_a_run_have_their_own_output_without_a_sandbox() -> None:
