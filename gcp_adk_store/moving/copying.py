@@ -22,12 +22,13 @@ from gcp_adk_store.model.keys import USER_NAMESPACE, SessionKey
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.memories import MemoryCopies, MemoryPlace, memory_service, memory_source
 from gcp_adk_store.moving.places import (
-    is_missing_folder,
+    is_missing,
     open_source,
     open_target,
     require_place,
     require_present,
     source_name,
+    target_of_dry_run,
 )
 from gcp_adk_store.moving.records import Listed, Source, Target, differing
 from gcp_adk_store.moving.report import Ledger, Report, failure_of_one
@@ -204,9 +205,9 @@ async def copy(
     async with AsyncExitStack() as ends:
         opened = open_source(source)
         ends.push_async_callback(opened.close)
-        nowhere = Store.local(":memory:")  # a dry run looks there in place of a folder that it must not make
+        nowhere = Store.local(":memory:")  # a dry run looks there in place of one that it must not make
         ends.push_async_callback(nowhere.close)
-        into = open_target(nowhere.sessions if dry_run and is_missing_folder(target) else target)
+        into = target_of_dry_run(target, nowhere.sessions) if dry_run else open_target(target)
         ends.push_async_callback(into.close)
         ledger = Ledger.open(resume, copy=what, makes=not dry_run)
         ends.callback(ledger.close)
@@ -217,7 +218,7 @@ async def copy(
         if artifacts is not None:
             one, other = artifacts
             require_present(one)
-            there = nowhere.artifacts if dry_run and is_missing_folder(other) else open_artifacts(other)
+            there = nowhere.artifacts if dry_run and is_missing(other) else open_artifacts(other)
             copying.artifacts = ArtifactCopies(open_artifacts(one), there, verify, dry_run)
         if memories is not None:
             copying.memories = MemoryCopies(memory_source(memories[0]), memory_service(memories[1]), dry_run)

@@ -4,11 +4,11 @@ import os
 from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from google.adk.sessions import BaseSessionService
+from google.adk.sessions import BaseSessionService, InMemorySessionService
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.local.backend import DATABASE
-from gcp_adk_store.moving.adk_services import AdkService
+from gcp_adk_store.moving.adk_services import SQL, AdkService
 from gcp_adk_store.moving.records import OwnStore, Source, Target
 from gcp_adk_store.sessions.service import SessionService
 
@@ -55,6 +55,19 @@ def open_target(given: str | BaseSessionService | Target) -> Target:
     return given
 
 
+def target_of_dry_run(given: str | BaseSessionService | Target, nowhere: SessionService) -> Target:
+    """Return the store that a dry run compares with: an empty one for a place that it must not make.
+
+    Raises:
+        InvalidInputError: as :func:`open_target`.
+    """
+    if not is_missing(given):
+        return open_target(given)
+    if str(given).lower().startswith("sqlite"):
+        return AdkService(InMemorySessionService(), closes=False, traits=SQL)
+    return open_target(nowhere)
+
+
 def _require_store(given: object) -> None:
     if not hasattr(given, "traits"):
         says = f"a {type(given).__name__} is not a store to copy from or to"
@@ -63,36 +76,45 @@ def _require_store(given: object) -> None:
         )
 
 
-def is_missing_folder(given: object) -> bool:
-    """Return whether *given* is the URI of a local store whose folder contains none: to open it makes one.
+def is_missing(given: object) -> bool:
+    """Return whether *given* is the URI of a place on this machine that does not exist: to open it makes one.
 
-    A URI without an absolute path is none; what opens it says so.
+    A URI of a folder without an absolute path is none; what opens it says so.
     """
-    parts = _split(given) if isinstance(given, str) else None
-    if parts is None or not parts.scheme.endswith("+local"):
-        return False
-    if parts.netloc or not parts.path.startswith("/"):
-        return False
-    return not os.path.exists(os.path.join(unquote(parts.path), DATABASE))  # noqa: PTH110, PTH118  # no OSError
+    return bool(_missing(given))
 
 
 def require_present(given: object) -> None:
     """Require that a URI of a folder or of a file of SQLite to read from names one that exists.
 
     Raises:
-        InvalidInputError: the folder contains no store, or there is no such file.
+        InvalidInputError: the folder contains no store or does not exist, or there is no such file.
     """
-    if is_missing_folder(given):
-        folder = unquote(_split(str(given)).path)
-        raise InvalidInputError(
-            f"the folder {folder[:200]!r} contains no local store that this user can read: name another one"
-        )
+    if says := _missing(given):
+        raise InvalidInputError(f"{says}: name another one")
+
+
+def _missing(given: object) -> str:
+    """Return what does not exist where the URI *given* names a place on this machine; empty if it does."""
     parts = _split(given) if isinstance(given, str) else None
-    if parts is None or parts.scheme.partition("+")[0] != "sqlite":
-        return
-    file = parts.path.removeprefix("/")
-    if file and not file.startswith((":memory:", "file:")) and not os.path.exists(file):  # noqa: PTH110  # as above
-        raise InvalidInputError(f"the file {file[:200]!r} does not exist: name another one")
+    if parts is None:
+        return ""
+    if parts.scheme.partition("+")[0] == "sqlite":
+        file = parts.path.removeprefix("/")
+        is_file = bool(file) and not file.startswith((":memory:", "file:"))
+        return f"the file {file[:200]!r} does not exist" if is_file and not _exists(file) else ""
+    folder = unquote(parts.path)
+    if parts.netloc or not folder.startswith("/"):
+        return ""
+    if parts.scheme.endswith("+local") and not _exists(os.path.join(folder, DATABASE)):  # noqa: PTH118  # no OSError
+        return f"the folder {folder[:200]!r} contains no local store that this user can read"
+    if parts.scheme == "file" and not _exists(folder):
+        return f"the folder {folder[:200]!r} does not exist"
+    return ""
+
+
+def _exists(path: str) -> bool:
+    return os.path.exists(path)  # noqa: PTH110  # it raises no OSError
 
 
 def source_name(given: object) -> str:

@@ -112,11 +112,12 @@ def test_a_folder_without_a_store_is_no_source(folder: Path, tmp_path: Path) -> 
         (gone, ()),
         (folder, ("--artifacts", f"gs+local://{gone}", f"gs+local://{two}")),
         (folder, ("--memories", uri(gone), uri(two))),
+        (folder, ("--artifacts", f"file://{gone}", f"gs+local://{two}")),
     ):
         result = run("copy", uri(source), uri(two), "--app", APP, *options)
 
         assert 2 == result.exit_code, result.output
-        assert f"the folder '{gone}' contains no local store" in result.stderr
+        assert f"the folder '{gone}' " in result.stderr
         assert not gone.exists()
 
 
@@ -147,14 +148,16 @@ def test_an_app_without_sessions_is_named(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_dry_run_makes_no_file(folder: Path, tmp_path: Path) -> None:
-    """Neither a store in the folder of the target, nor a ledger."""
-    new = tmp_path / "new"
+    """Neither a store in the folder of the target, nor a file of SQLite, nor a ledger."""
+    new, ledger = tmp_path / "new", str(tmp_path / "ledger")
     places = ("--artifacts", f"gs+local://{folder}", f"gs+local://{new}", "--memories", uri(folder), uri(new))
-    options = ("--app", APP, "--dry-run", "--json", "--resume", str(tmp_path / "ledger"), *places)
-    result = run("copy", uri(folder), uri(new), *options)
+    to_files = ("--artifacts", f"gs+local://{folder}", f"file://{new}")
+    for target, also in ((uri(new), places), (f"sqlite:///{new}", to_files)):
+        options = ("--app", APP, "--dry-run", "--json", "--resume", ledger, *also)
+        result = run("copy", uri(folder), target, *options)
 
-    assert (0, 3) == (result.exit_code, json.loads(result.stdout)["copied"]), result.output
-    assert [folder] == [*tmp_path.iterdir()]
+        assert (0, 3) == (result.exit_code, json.loads(result.stdout)["copied"]), result.output
+        assert [folder] == [*tmp_path.iterdir()], target
 
 
 def test_artifacts_and_memories_are_copied_too(folder: Path, tmp_path: Path) -> None:
