@@ -5,6 +5,7 @@ was lost may have happened.
 """
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -270,10 +271,11 @@ def _retry_after(response: Any) -> float | None:
     """Return the seconds of the header Retry-After: a number of them, or a date (RFC 9110, 10.2.3)."""
     asked = getattr(response, "headers", {}).get("Retry-After", "").strip()
     if asked.isdecimal():
-        return float(asked)
+        seconds = float(asked)
+        return seconds if math.isfinite(seconds) else None
     try:
         return (
             max(0.0, parsedate_to_datetime(asked).timestamp() - platform_time.get_time()) if asked else None
         )
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return None

@@ -229,6 +229,8 @@ def answered(headers: dict[str, str], status: int = 503) -> requests.Response:
         ({"Retry-After": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0.0),
         ({"Retry-After": "soon"}, None),
         ({"Retry-After": "-1"}, None),
+        ({"Retry-After": "9" * 400}, None),
+        ({"Retry-After": "Mon, 01 Jan 99999999999 00:00:00 +99999999999999999999"}, None),
         ({}, None),
     ],
 )
