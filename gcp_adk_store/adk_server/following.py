@@ -116,6 +116,10 @@ class Followers:
             except StoreError as exc:
                 await (await answer(request, exc))(scope, receive, send)
                 return
+            if request.method == "HEAD":  # Starlette serves it wherever it serves GET
+                await _begin(send)
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                return
             events = sessions.iter_events(**ids, cursor=cursor, follow=True)
             await self._stream(events, skips, receive, send)
         finally:
@@ -148,8 +152,7 @@ class Followers:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_all(self, events: AsyncGenerator[SessionEvent], skips: int, send: "Send") -> None:
-        headers = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await _begin(send)
         await _send(send, f"retry: {_RETRY_S * 1000}\n\n")
         try:
             async with stepping(events) as step:
@@ -274,6 +277,11 @@ def shown(event: Event) -> dict[str, Any]:
         public_event(event).model_dump(exclude_none=True, by_alias=True, mode="json")
     )
     return dict(sendable(fields))
+
+
+async def _begin(send: "Send") -> None:
+    headers = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
 
 
 async def _send(send: "Send", text: str) -> None:

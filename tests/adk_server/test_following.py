@@ -87,12 +87,14 @@ class Stream:
 
 
 @asynccontextmanager
-async def streaming(app: FastAPI, *, query: str = "", **headers: str) -> AsyncIterator[Stream]:
+async def streaming(
+    app: FastAPI, *, query: str = "", method: str = "GET", **headers: str
+) -> AsyncIterator[Stream]:
     """Open a stream of *app*; its client leaves at the end."""
     stream = Stream()
     scope = {
         "type": "http",
-        "method": "GET",
+        "method": method,
         "path": PATH,
         "raw_path": PATH.encode(),
         "root_path": "",
@@ -154,6 +156,18 @@ async def test_events_come_as_they_are_appended(serve: Serve, store: Store, tmp_
         assert "1" == (await stream.said())[0]
         assert 1 == followers.count
     assert 0 == followers.count
+
+
+async def test_who_asks_for_headers_alone_follows_nothing(serve: Serve, store: Store) -> None:
+    """HEAD is answered as GET, without a stream that would take the place of a client."""
+    await appended(store, "0")
+    app, followers = serve()
+    async with streaming(app, method="HEAD") as stream:
+        assert (200, "text/event-stream; charset=utf-8") == (stream.status, stream.headers["content-type"])
+        assert {} == await stream.message()
+        assert 0 == followers.count
+    async with streaming(app, method="HEAD", query="last=x") as stream:
+        assert 400 == stream.status
 
 
 async def test_a_client_goes_on_after_its_last_event(serve: Serve, store: Store) -> None:
