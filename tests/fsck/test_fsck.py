@@ -13,6 +13,7 @@ from google.adk.events import Event
 from gcp_adk_store import (
     FirestoreSessionService,
     InvalidInputError,
+    Point,
     SessionLimits,
     Store,
 )
@@ -45,6 +46,17 @@ async def change(stored: Stored, document: Any, **fields: Any) -> None:
 async def test_what_the_store_writes_has_no_fault(name: str) -> None:
     """Not even while a deletion is under way."""
     stored = await CORPUS[name]()
+
+    assert [] == await stored.faults()
+
+
+async def test_a_session_that_was_restored_before_its_first_seal_has_no_fault() -> None:
+    """A restore takes the number of a segment; a session that ends has no part until its first seal."""
+    stored = Stored.empty(SessionLimits())
+    held = await stored.service.create_session(**WHO, ttl_seconds=3600)
+    for number in range(3):
+        await stored.service.append_event(held, event(number))
+    await stored.service.restore_session(**WHO, at=Point.position(1))
 
     assert [] == await stored.faults()
 

@@ -155,7 +155,7 @@ def header_faults(header: Header, *, place: PayloadPlace) -> Iterator[Fault]:
         says = "names the bucket, and this store was opened without one: open it with its bucket"
         yield header.fault("FSCK108", "bucket", says)
     expiry = stored.expiry
-    if expiry is not None and expiry.parts_at is None and (stored.sealed or stored.spilled):
+    if expiry is not None and expiry.parts_at is None and (header.numbers or stored.spilled):
         yield header.fault("FSCK110", "parts_expire_at", "is missing, and the session has parts")
     if expiry is not None and expiry.outlives_its_parts:
         says = "is before expire_at; the next append renews the parts"
