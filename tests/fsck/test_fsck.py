@@ -61,6 +61,19 @@ async def test_a_session_that_was_restored_before_its_first_seal_has_no_fault() 
     assert [] == await stored.faults()
 
 
+async def test_halves_of_an_emoji_side_by_side_have_no_fault() -> None:
+    """JSON text cannot hold them, so that the state has a payload; a wrong one is still found."""
+    stored = Stored.empty(SessionLimits())
+    held = await stored.service.create_session(**WHO)
+    await stored.service.append_event(held, event(0, said="\ud83d\ude00 0"))
+    before = await session_of(stored)
+    await stored.service.append_event(held, event(1, said="\ud83d\ude00 1"))
+
+    assert [] == await stored.faults()
+    await change(stored, await session_of(stored), state=before.fields["state"])
+    assert "FSCK106" in {fault.code for fault in await stored.faults()}
+
+
 async def test_a_check_may_be_of_an_app_a_user_or_a_session() -> None:
     """It finds the faults below, and not those beside it."""
     stored = await CORPUS["sealed"]()

@@ -16,7 +16,7 @@ from gcp_adk_store.codec.events import StoredEvent, decode_event
 from gcp_adk_store.codec.markers import hash_of_marker
 from gcp_adk_store.codec.redactions import audit_in
 from gcp_adk_store.codec.values import encode_value
-from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.history import fold, genesis, replaced_by
 from gcp_adk_store.model.json_values import finite
 from gcp_adk_store.model.payloads import PayloadRef
@@ -201,7 +201,8 @@ class History:
             now = _Value(digest(value))
             text_size = len(value) if isinstance(value, str) else len(repr(value))
             if text_size <= _KEPT_CHARACTERS:
-                now.encoded, now.is_small = encode_value(value, what="a state value"), True
+                with suppress(InvalidInputError):  # lone surrogates side by side are a payload at any size
+                    now.encoded, now.is_small = encode_value(value, what="a state value"), True
             self._values[key] = now
             self._redacted.discard(key)
 
