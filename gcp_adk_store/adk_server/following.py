@@ -22,7 +22,7 @@ from gcp_adk_store.errors import InvalidInputError, SessionConflictError, Sessio
 from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.kernel.concurrency import stepping
 from gcp_adk_store.model.internal_metadata import public_event
-from gcp_adk_store.model.json_values import sendable
+from gcp_adk_store.model.json_values import fields_of, sendable
 from gcp_adk_store.sessions.read.events import SessionEvent
 from gcp_adk_store.sessions.service import SessionService
 
@@ -273,9 +273,7 @@ def shown(event: Event) -> dict[str, Any]:
 
     A lone surrogate, such as of an emoji that was cut, becomes U+FFFD, and NaN becomes null.
     """
-    fields: dict[str, Any] = _redacted(
-        public_event(event).model_dump(exclude_none=True, by_alias=True, mode="json")
-    )
+    fields: dict[str, Any] = _redacted(fields_of(public_event(event), exclude_none=True, by_alias=True))
     return dict(sendable(fields))
 
 

@@ -87,7 +87,9 @@ def _part_lines(part: "types.Part") -> Iterable[str]:
     if part.inline_data is not None:
         kind = part.inline_data.mime_type or "no type"
         return [f"data: {in_one_line(kind)}, {decimal(len(part.inline_data.data or b''))}"]
-    return [f"part: {_event_json(part.model_dump(mode='json', exclude_none=True))}"]
+    from gcp_adk_store.model.json_values import fields_of  # noqa: PLC0415  # where it is used
+
+    return [f"part: {_event_json(fields_of(part, exclude_none=True))}"]
 
 
 def _lines(text: str) -> list[str]:
@@ -216,12 +218,13 @@ async def show_(at: OpenStore, /, *, limit: int, cursor: str | None, **key: Any)
     This includes the content of users and agents. Long texts are cut; JSON has them whole.
     """
     from gcp_adk_store.model.internal_metadata import public_event  # noqa: PLC0415  # half of ADK
+    from gcp_adk_store.model.json_values import fields_of  # noqa: PLC0415  # where it is used
 
     header = await _read_header(at.store.sessions, key)
     found = [each async for each in at.store.sessions.iter_events(**key, cursor=cursor, limit=limit + 1)]
     events = [public_event(each.event) for each in found[:limit]]
     next_cursor = found[limit - 1].cursor if len(found) > limit else None
-    described = [each.model_dump(mode="json", exclude_none=True) for each in events]
+    described = [fields_of(each, exclude_none=True) for each in events]
     ids = (in_one_line(id_) for id_ in (header.app_name, header.user_id, header.id))
     lines = [
         at.where,

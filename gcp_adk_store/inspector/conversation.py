@@ -12,7 +12,7 @@ from google.genai import types
 from gcp_adk_store.costs.prices import US_CENTRAL1
 from gcp_adk_store.inspector.masking import Mask, Shown, json_text, preview_of
 from gcp_adk_store.inspector.requests import MODEL_REQUEST
-from gcp_adk_store.model.json_values import whole_text
+from gcp_adk_store.model.json_values import fields_of, whole_text
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.sessions.listing.usage import TokenUsage, tokens_of
 
@@ -162,7 +162,7 @@ def part_view(part: types.Part, index: int, mask: Mask, *, missing: PayloadRef |
     elif result := part.code_execution_result:
         view |= {"kind": "outcome", "name": str(result.outcome or ""), "body": mask.over(result.output or "")}
     else:
-        view["body"] = mask.over_json(part.model_dump(mode="json", exclude_none=True))
+        view["body"] = mask.over_json(fields_of(part, exclude_none=True))
     return PartView(**view)
 
 

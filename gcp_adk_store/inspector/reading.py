@@ -24,6 +24,7 @@ from gcp_adk_store.inspector.look import Look, Near
 from gcp_adk_store.inspector.masking import Mask, Shown, json_text
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.internal_metadata import public_event
+from gcp_adk_store.model.json_values import fields_of
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.session_fields import Turn
 from gcp_adk_store.model.sessions import Origin, StoredSession
@@ -402,9 +403,6 @@ def rows(left: Sequence[Placed], right: Sequence[Placed]) -> Iterator[Row]:
 def _said(placed: Placed) -> str:
     """Return what an event says, without its id and its time, which two runs never share."""
     own = {"id", "timestamp", "invocation_id"}
-    # Not as JSON of pydantic's, which holds no lone surrogate.
     return json_text(
-        public_event(placed.event).model_dump(
-            mode="json", exclude=own, exclude_none=True, exclude_defaults=True
-        )
+        fields_of(public_event(placed.event), exclude=own, exclude_none=True, exclude_defaults=True)
     )

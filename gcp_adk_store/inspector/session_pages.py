@@ -29,6 +29,7 @@ from gcp_adk_store.inspector.site import RefusedRequestError, Visit, answer_byte
 from gcp_adk_store.inspector.waterfall import waterfalls
 from gcp_adk_store.kernel.concurrency import stepping
 from gcp_adk_store.model.internal_metadata import public_event
+from gcp_adk_store.model.json_values import fields_of
 from gcp_adk_store.sessions.describe.decide import SessionInfo
 
 NEWS_S: Final = 20.0
@@ -91,7 +92,7 @@ async def _events(visit: Visit, *, reads: bool = True) -> dict[str, Any]:
 async def event(visit: Visit) -> Response:
     """Show one event by its permanent link; 2 reads, and 1 for its segment."""
     placed = await _placed(visit)
-    found = public_event(placed.event).model_dump(mode="json", exclude_none=True)
+    found = fields_of(public_event(placed.event), exclude_none=True)
     return visit.page("event.html", event=_view(visit, placed), raw=visit.mask.over_json(found, most=200_000))
 
 

@@ -297,6 +297,17 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:  # noqa: PLR0911
     return value
 
 
+def fields_of(model: BaseModel, **how: Any) -> dict[str, Any]:
+    """Return the fields of *model* as JSON of Python, with its lone surrogates; *how* goes to ``model_dump``.
+
+    Pydantic refuses those of keys, or puts U+FFFD in their place.
+    """
+    if not has_surrogates(model):
+        return model.model_dump(mode="json", **how)
+    encoded = map_texts(model, encode_surrogates).model_dump(mode="json", **how)
+    return dict(map_texts(encoded, decode_surrogates))
+
+
 def finite(value: Any) -> Any:
     """Return a copy of *value*, which Python calls JSON, with ``None`` for NaN and infinite numbers.
 

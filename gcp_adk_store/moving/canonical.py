@@ -12,7 +12,7 @@ from google.adk.events import Event
 from pydantic_core import PydanticSerializationError
 
 from gcp_adk_store.codec.events import bounds_of, decode_event, with_surrogates
-from gcp_adk_store.model.json_values import encode_surrogates, is_light, map_texts
+from gcp_adk_store.model.json_values import encode_surrogates, has_surrogates, is_light, map_texts
 from gcp_adk_store.model.state import persistent, split_scopes
 from gcp_adk_store.settings import SessionLimits
 
@@ -39,11 +39,13 @@ def plain_event(event: Event) -> dict[str, Any]:
     Lone surrogates are encoded as in storage, and a key says so.
     """
     try:
-        found = json.loads(event.model_dump_json(exclude_none=True))
+        text = event.model_dump_json(exclude_none=True)
+        is_whole = "\ufffd" not in text or not has_surrogates(event)  # pydantic puts it into keys
     except (PydanticSerializationError, UnicodeError):
-        encoded = map_texts(event, encode_surrogates).model_dump_json(exclude_none=True)
-        found = json.loads(with_surrogates(encoded))
-    return dict(found)
+        is_whole = False
+    if not is_whole:
+        text = with_surrogates(map_texts(event, encode_surrogates).model_dump_json(exclude_none=True))
+    return dict(json.loads(text))
 
 
 def canonical_state(state: Mapping[str, Any]) -> bytes:

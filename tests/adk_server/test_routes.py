@@ -133,6 +133,7 @@ async def test_what_json_lacks_is_shown_as_near_as_it_can_be(client: httpx.Async
     cut.content.parts.append(types.Part(function_call=call))  # type: ignore[union-attr]
     cut.invocation_id = "turn \ud83d"
     cut.actions.state_delta["half\ud83d"] = "cut \ud83d"
+    cut.actions.state_delta["map"] = {"half\ud83d": 1}
     await store.sessions.append_event(session, cut)
     metadata = {"half": "\ud83d"}
     part = types.Part(text="x")
@@ -146,6 +147,8 @@ async def test_what_json_lacks_is_shown_as_near_as_it_can_be(client: httpx.Async
     said, called = found["event"]["content"]["parts"]
     assert "cut \ufffd" == said["text"]
     assert {"half": "\ufffd", "nan": None} == called["functionCall"]["args"]
+    delta = found["event"]["actions"]["stateDelta"]
+    assert {"topic": "cut \ufffd", "half\ufffd": "cut \ufffd", "map": {"half\ufffd": 1}} == delta
     assert {"half": "\ufffd"} == version["customMetadata"]
     assert "turn \ufffd" == usage["turns"][-1]["invocation_id"]
     assert "half\ufffd" in redacted.json()["state_keys"]

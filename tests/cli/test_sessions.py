@@ -191,6 +191,19 @@ def test_hostile_content_is_shown_and_steers_nothing(deployment: Deployment) -> 
     assert "[red]" in begun[1]
 
 
+def test_halves_of_emojis_are_shown_and_end_no_command(deployment: Deployment) -> None:
+    """In texts and in keys of maps, as their escapes; JSON of Python has them."""
+    odd = said("cut \ud83d", state_delta={"map": {"half \ud83d": 1}, "key \ud83d": 2})
+    done(talk(deployment, PLAIN, odd))
+    result = deployment.run("sessions", "show", *OF_PLAIN)
+    found = json.loads(deployment.run("sessions", "show", *OF_PLAIN, "--json").stdout)
+
+    assert 0 == result.exit_code
+    assert "cut \\ud83d" in result.stdout
+    (event,) = found["events"]
+    assert {"map": {"half \ud83d": 1}, "key \ud83d": 2} == event["actions"]["state_delta"]
+
+
 def test_a_long_text_is_cut_and_says_so(deployment: Deployment) -> None:
     """JSON has all of it."""
     done(talk(deployment, PLAIN, said("x" * 5_000), state={"long": "y" * 5_000}))

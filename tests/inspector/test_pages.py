@@ -326,15 +326,19 @@ async def test_a_fork_stands_beside_its_source(calm: Session, store: Store, app:
     fork = await store.sessions.get_session(app_name="support", user_id="bob", session_id="fork")
     assert fork is not None
     said = types.UserContent("Cancel it \ud800")  # a lone surrogate
-    await store.sessions.append_event(fork, Event(author="user", content=said))
+    odd = Event(author="user", content=said, actions=EventActions(state_delta={"map": {"half \ud83d": 1}}))
+    await store.sessions.append_event(fork, odd)
     page = await seen(app, "compare", {**CALM_PLACE, "other": "fork", "other_user": "bob"})
-    shown = await seen(app, "session", {"app": "support", "user": "bob", "session": "fork"})
+    of_fork = {"app": "support", "user": "bob", "session": "fork"}
+    shown = await seen(app, "session", of_fork)
+    alone = await seen(app, "event", {**of_fork, "event": odd.id})
     guarded = create_app(store, authorize=lambda request, app, user: user != "bob")  # noqa: ARG005
     async with client_of(guarded) as client:
         refused = await client.get("/compare", params={**CALM_PLACE, "other": "fork", "other_user": "bob"})
 
     assert "20 events are the same" in page.text
     assert "Cancel it" in page.text
+    assert "half \ufffd" in alone.text
     assert 6 == len(page.all("article"))
     assert "/compare?app=support&user=bob&session=fork&other=s1&other_user=ada" in [
         each["href"] for each in shown.all("a")
