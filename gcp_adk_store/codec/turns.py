@@ -6,10 +6,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
+from google.genai import types
+
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Write, update
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.model.json_values import not_json
+from gcp_adk_store.model.json_values import (
+    decode_surrogates,
+    encode_surrogates,
+    has_surrogates,
+    map_texts,
+    not_json,
+)
 from gcp_adk_store.model.session_fields import MAX_WAITING_BYTES, Turn
 from gcp_adk_store.model.sessions import StoredSession
 
@@ -72,6 +80,19 @@ def find_waiting(inbox: Sequence[str], message: str) -> str | None:
         return None
     id_ = WaitingMessage.parse(message).id
     return next((text for text in inbox if WaitingMessage.parse(text).id == id_), None)
+
+
+def content_of(message: Mapping[str, Any]) -> types.Content:
+    """Return the content of a :attr:`WaitingMessage.message`, with the lone surrogates that pydantic refuses.
+
+    Raises:
+        ValidationError: it is none; the error quotes it.
+    """
+    if not has_surrogates(message):
+        return types.Content.model_validate_json(json.dumps(message))
+    encoded = types.Content.model_validate_json(json.dumps(map_texts(dict(message), encode_surrogates)))
+    content: types.Content = map_texts(encoded, decode_surrogates)
+    return content
 
 
 def turn_fields(turn: Turn) -> dict[str, FieldValue]:

@@ -3,7 +3,6 @@
 import asyncio
 import contextvars
 import inspect
-import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from google.adk.platform import uuid as platform_uuid
 from google.adk.runners import Runner
 from google.genai import types
 
-from gcp_adk_store.codec.turns import WaitingMessage
+from gcp_adk_store.codec.turns import WaitingMessage, content_of
 from gcp_adk_store.errors import (
     InvalidInputError,
     SessionBusyError,
@@ -24,6 +23,7 @@ from gcp_adk_store.errors import (
     TurnLostError,
 )
 from gcp_adk_store.kernel.calls import checks_kinds, operation
+from gcp_adk_store.model.json_values import fields_of
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import require_message, require_times
 from gcp_adk_store.model.sessions import HistoryConfig
@@ -405,7 +405,7 @@ class _Message:
         Raises:
             InvalidInputError: JSON cannot hold it.
         """
-        message = self.content.model_dump(mode="json", exclude_none=True)
+        message = fields_of(self.content, exclude_none=True)
         return str(WaitingMessage(id=self.id, message=message, time=now, state_delta=self.state_delta))
 
 
@@ -418,7 +418,7 @@ def _next_message(hold: TurnLease, own: _Message | None) -> _Message | None:
     if own is not None and own.id == waiting.id:
         own.waits = text
         return own
-    content = types.Content.model_validate_json(json.dumps(waiting.message))
+    content = content_of(waiting.message)
     delta = None if waiting.state_delta is None else dict(waiting.state_delta)
     return _Message(waiting.id, content, delta, waits=text)
 

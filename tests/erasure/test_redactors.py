@@ -1,6 +1,7 @@
 """Redactors change every text before it is stored; if one fails, nothing is stored."""
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from gcp_adk_store import InvalidInputError, RedactorError, SessionLimits, Store
 from gcp_adk_store.testing.conformance.running import read
 from tests.erasure.conftest import LIMITS, said
 from tests.support.clock import PassingTime
+from tests.support.stored import fields_of, session_path
 from tests.support.traces import in_folder, traces
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}
@@ -83,6 +85,22 @@ async def test_every_text_that_is_stored_went_through_all_redactors(tmp_path: Pa
     assert CANARY == session.state["temp:key"]
     assert event.content is not None
     assert CANARY == (event.content.parts or [])[0].text
+
+
+async def test_a_message_that_waits_may_have_half_of_an_emoji() -> None:
+    """The parser of JSON that ADK's models have refuses it, and quotes the message in its error."""
+    half = types.FunctionResponse(id="c", name="tool", response={"key \ud83d": {"\ud83d": "cut \ud83d"}})
+    async with Store.local(":memory:", redactors=[marked]) as store:
+        await store.sessions.create_session(**WHO)
+        async with store.turns.hold(**WHO):
+            message = types.Content(role="user", parts=[types.Part(function_response=half)])
+            await store.turns.enqueue(**WHO, new_message=message)
+        faults = [fault async for fault in store.check(full=True)]
+        (text,) = (await fields_of(store, session_path(WHO)))["inbox"]
+
+    assert [] == faults
+    (part,) = json.loads(text)["message"]["parts"]
+    assert {"key \ud83d": {"\ud83d": "<cut \ud83d>"}} == part["function_response"]["response"]
 
 
 async def test_names_and_bytes_stay(tmp_path: Path) -> None:

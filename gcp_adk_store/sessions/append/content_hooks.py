@@ -3,7 +3,6 @@
 import asyncio
 import enum
 import inspect
-import json
 import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -14,8 +13,10 @@ from google.adk.sessions import State
 from google.genai import types
 from pydantic import BaseModel
 
+from gcp_adk_store.codec.turns import content_of
 from gcp_adk_store.errors import InvalidInputError, RedactorError
 from gcp_adk_store.model.internal_metadata import breaks_stamps, stamps_of
+from gcp_adk_store.model.json_values import fields_of
 from gcp_adk_store.model.state import own
 
 _NAMES: Final = frozenset(
@@ -163,9 +164,9 @@ class ContentHooks:
         """
         if not self:
             return dict(message)
-        content = types.Content.model_validate_json(json.dumps(message))
+        content = content_of(message)
         mapped: types.Content = await self._apply(lambda change: map_values(content, change))
-        return mapped.model_dump(mode="json", exclude_none=True)
+        return fields_of(mapped, exclude_none=True)
 
     async def _apply(self, mapping: Callable[[Callable[[str], str]], Any]) -> Any:
         """Return what *mapping* makes of its texts, once they went through all redactors."""

@@ -1,6 +1,5 @@
 """Judge what belongs to a session: payloads, its origin, its turn, notes."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -8,13 +7,12 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final
 
-from google.genai import types
 from pydantic import ValidationError
 
 from gcp_adk_store.codec.documents import Deletion, Layout, chunk_owner
 from gcp_adk_store.codec.spilling import CHUNK_BYTES
 from gcp_adk_store.codec.stored import read_chunk
-from gcp_adk_store.codec.turns import WaitingMessage
+from gcp_adk_store.codec.turns import WaitingMessage, content_of
 from gcp_adk_store.codec.writes import Delete, Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef, StoredPayload
@@ -179,7 +177,7 @@ def _inbox(header: Header) -> Iterator[Fault]:
     for text in texts:
         try:
             waiting = WaitingMessage.parse(text)
-            types.Content.model_validate_json(json.dumps(waiting.message))
+            content_of(waiting.message)
             ids.append(waiting.id)
         except (StoredDataError, ValidationError):
             unreadable += 1
