@@ -1,12 +1,13 @@
 """Decide what a change of a user's memories writes: pure functions from one snapshot to the next."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
 from gcp_adk_store.codec.memories import EncodedMemory
 from gcp_adk_store.codec.memory_documents import NewShard, NewVectors, ShardContent, new_shard, new_shards
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
 from gcp_adk_store.memory.contents import Snapshot, decoded
 from gcp_adk_store.model.memories import (
     DIGEST_BYTES,
@@ -214,3 +215,28 @@ def _rewritten(texts: Sequence[str], rewrite: Rewrite) -> list[str] | None:
 
 def _with_end(head: MemoryHead, tail: Sequence[Memory]) -> MemoryHead:
     return replace(head, until=end_of_all(tail, head.shards, head.gone))
+
+
+def gone(before: Snapshot | None, change: Change | None) -> list[str]:
+    """Return the texts of *before* that are not there after *change*."""
+    if before is None or change is None:
+        return []
+    kept = set(change.texts_after(before))
+    return [text for text in before.texts if text not in kept]
+
+
+@contextmanager
+def half_done(parts: Sized) -> Iterator[None]:
+    """Report an unknown outcome if the block fails after *parts* of the change were written.
+
+    Raises:
+        OutcomeUnknownError: the block raised a StoreError when there were parts.
+    """
+    try:
+        yield
+    except StoreError as exc:
+        if not len(parts) or isinstance(exc, OutcomeUnknownError):
+            raise
+        raise OutcomeUnknownError.since(
+            exc, f"some memories are changed, and not all; call it again: {exc}"
+        ) from exc

@@ -1,7 +1,6 @@
 """Read and change the memories of users below one prefix of a database."""
 
-from collections.abc import Callable, Iterator, Sequence, Sized
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -12,7 +11,7 @@ from google.genai import types
 from gcp_adk_store.codec.memories import EncodedMemory, decode_memory, encode_memory, has_id
 from gcp_adk_store.codec.memory_documents import MemoryLayout
 from gcp_adk_store.codec.writes import Delete, Write, Written
-from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoredDataError, StoreError
+from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoredDataError
 from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.transact import (
     CHANGED,
@@ -26,7 +25,15 @@ from gcp_adk_store.kernel.transact import (
     read_whole,
     transact,
 )
-from gcp_adk_store.memory.changes import Change, MemoriesChanged, Rewrite, rewriting, taking_in
+from gcp_adk_store.memory.changes import (
+    Change,
+    MemoriesChanged,
+    Rewrite,
+    gone,
+    half_done,
+    rewriting,
+    taking_in,
+)
 from gcp_adk_store.memory.contents import Contents, Hit, Snapshot
 from gcp_adk_store.memory.embedding import Embedding, lack
 from gcp_adk_store.memory.reader import MemoryPayloads, MemoryReader, remove_unread
@@ -151,7 +158,7 @@ class MemoryKeeper:
         for number, batch in enumerate(batches):
             epoch = platform_uuid.new_uuid().replace("-", "")
             new = [by_text[text] for text in batch]
-            with _begun(range(number)):
+            with half_done(range(number)):
                 changed = await self._change(
                     key,
                     partial(taking_in, encoded=new, epoch=epoch, at_most=self._at_most, sources=sources),
@@ -242,22 +249,30 @@ class MemoryKeeper:
             OutcomeUnknownError: some may be changed; calling again is safe.
         """
         replaced: list[str] = []
+        tried: dict[str, None] = {}
+        newest: Snapshot | None = None
         is_all = False
+
+        def decide(before: Snapshot | None) -> Change | None:
+            nonlocal newest
+            newest = before
+            change = None if before is None else rewriting(before, rewrite)
+            tried.update(dict.fromkeys(gone(before, change)))
+            return change
+
         while not is_all:
-            with _begun(replaced):
-                changed = await self._change(
-                    key,
-                    lambda before: None if before is None else rewriting(before, rewrite),
-                    embedded,
-                    settled,
-                )
+            with half_done(replaced):
+                changed = await self._change(key, decide, embedded, settled)
             if changed is None:
                 break
-            kept = set(changed.after.texts)
+            newest, is_all = changed.after, changed.is_all
+            kept = set(newest.texts)
             replaced += [text for text in changed.before if text not in kept]
-            is_all = changed.is_all
-        with _begun(replaced):
-            await self.payloads.remove(key, replaced)
+        left = set() if newest is None else set(newest.texts)
+        # A commit whose answer was lost may have removed some: nothing else removes their payloads.
+        removed = [text for text in tried if text not in left]
+        with half_done(removed):
+            await self.payloads.remove(key, removed)
             known = self.reader.cached(key)
             if known is not None and known.snapshot.head.has_ended():
                 await self._remove(key, known.snapshot)
@@ -295,7 +310,7 @@ class MemoryKeeper:
                 return Done(None)
             return Commit(self._layout.remove(key, found.head), lambda _: None)
 
-        with _begun(begun):
+        with half_done(begun):
             await transact(self._documents, look, decide)
         self.reader.forget(key)
 
@@ -341,7 +356,7 @@ class MemoryKeeper:
         held = self.reader.cached(key)
         before = None if held is None else held.snapshot
         begun: list[str] = []
-        with _begun(begun):
+        with half_done(begun):
             while True:
                 step = await self._step(key, decide, embedded, before, settled=settled, light=light)
                 if step is None or not step.change.is_prior:
@@ -429,20 +444,3 @@ class MemoryKeeper:
         sealed = [text for content in snapshot.shards.values() for text in content.texts]
         await self.payloads.remove(key, [*sealed, *snapshot.head.tail])
         await commit_once(self._documents, self._layout.remove(key, snapshot.head))
-
-
-@contextmanager
-def _begun(parts: Sized) -> Iterator[None]:
-    """Report an unknown outcome if the block fails after *parts* of the change were written.
-
-    Raises:
-        OutcomeUnknownError: the block raised a StoreError when there were parts.
-    """
-    try:
-        yield
-    except StoreError as exc:
-        if not len(parts) or isinstance(exc, OutcomeUnknownError):
-            raise
-        raise OutcomeUnknownError.since(
-            exc, f"some memories are changed, and not all; call it again: {exc}"
-        ) from exc

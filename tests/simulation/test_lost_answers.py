@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal
 
@@ -19,6 +19,7 @@ from google.genai import types
 
 from gcp_adk_store import (
     ArtifactLimits,
+    MemoryService,
     OutcomeUnknownError,
     OverloadedError,
     Point,
@@ -275,6 +276,22 @@ async def a_search_while_content_goes(world: World) -> None:
     await plain.memory.update_memory(**MEMORIES_OF, memory_id="one", content=larger)
     (found,) = await call
     assert found.memory.content == larger
+
+
+def a_memory_that_goes(change: Callable[[MemoryService], Coroutine[Any, Any, Any]]) -> Scenario:
+    """Return a scenario: a *change* ends a large memory, and its commit is done without an answer."""
+
+    async def scenario(world: World) -> None:
+        service = Service(world)
+        process, memory = world.process("changes"), MemoryEntry(id="one", content=spoken("memory", 40_000))
+        store = service.store_of(process)
+        await service.beside().memory.add_memory(**MEMORIES_OF, memories=[memory])
+        assert await objects_of(service)
+        fated(world, process, "commit", Fate.CONNECTION_BROKEN)
+        await process.start(change, store.memory)
+        assert not await objects_of(service), "the content of the memory is left"
+
+    return scenario
 
 
 async def a_renewal_that_takes_long(world: World) -> None:
@@ -631,6 +648,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "listed-user-value": a_listing_while_a_value_goes("user:large"),
     "read-value": a_read_while_a_value_goes,
     "searched-content": a_search_while_content_goes,
+    "deleted-memory": a_memory_that_goes(lambda memory: memory.delete_memory(**MEMORIES_OF, memory_id="one")),
+    "changed-memory": a_memory_that_goes(
+        lambda memory: memory.update_memory(**MEMORIES_OF, memory_id="one", content=spoken("memory"))
+    ),
     "long-renewal": a_renewal_that_takes_long,
     "handle-that-goes": a_handle_that_goes,
     "loaded-again": a_version_that_is_loaded_again,
