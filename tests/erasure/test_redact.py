@@ -96,7 +96,8 @@ async def test_nothing_of_an_event_is_left_in_either_store(place: tuple[Store, S
     store, stored = place
     await fill(store, count=2)
     session = await read(store.sessions, WHO)
-    delta = {"key": SECRET, "large": SECRET * 40, "user:key": SECRET}
+    delta = {"key": SECRET, "user:key": SECRET}
+    delta |= {f"{scope}large": SECRET * count for count, scope in enumerate(("", "user:", "app:"), 40)}
     await store.sessions.append_event(session, numbered(2, SECRET, data=SECRET.encode() * 20, delta=delta))
     await store.sessions.append_event(session, numbered(3, "x" * 1200))
     await store.sessions.update_session_info(**WHO, title=f"{SECRET[:10].upper()}…")
@@ -108,7 +109,7 @@ async def test_nothing_of_an_event_is_left_in_either_store(place: tuple[Store, S
     assert before
     assert [] == traces(stored(), SECRET)
     assert [] == traces(stored(), SECRET[:10].upper())
-    assert ("key", "large", "user:key") == redaction.state_removed
+    assert {*delta} == {*redaction.state_removed}
     assert (True, ("e2",), True) == (redaction.title_removed, redaction.memories, redaction.memories_removed)
     assert (await store.sessions.verify_session(**WHO)).broken is None
 
@@ -189,6 +190,21 @@ async def test_values_that_the_event_gave_become_null_if_asked(store: Store) -> 
     assert {"a": None, "b": 2, "user:c": None, "app:d": 2} == found.state
     assert {"a", "user:c"} == {*redaction.state_removed}
     assert [] == [fault async for fault in store.check()]
+
+
+async def test_large_values_of_the_user_that_others_refer_to_stay(store: Store) -> None:
+    """They go with the last key that has them; a dry run says how many."""
+    session = await store.sessions.create_session(**WHO)
+    for number, name in enumerate(("user:a", "user:b")):
+        await store.sessions.append_event(session, numbered(number, delta={name: "large " * 50}))
+
+    first = await store.redact_event(**WHO, event_id="e0", **WHY, state=True)
+    found = await read(store.sessions, WHO)
+    planned = await store.redact_event(**WHO, event_id="e1", **WHY, state=True, dry_run=True)
+    second = await store.redact_event(**WHO, event_id="e1", **WHY, state=True)
+
+    assert {"user:a": None, "user:b": "large " * 50} == found.state
+    assert (0, 1, 1) == (first.payloads, planned.payloads, second.payloads)
 
 
 async def test_a_dry_run_reports_the_same_and_writes_nothing(tmp_path: Path) -> None:

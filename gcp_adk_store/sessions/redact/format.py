@@ -123,3 +123,21 @@ def shared_writes(
     """Return the writes of *state* of app and user, which require the documents as they were *found*."""
     times = {document.path: document.update_time for document in found}
     return [replace(write, must=times[write.path]) for write in layout.shared_state(key, state)]
+
+
+def texts_in(event: Event) -> list[str]:
+    """Return the texts of the content of *event*."""
+    parts = (event.content.parts if event.content else None) or []
+    return [part.text for part in parts if part.text]
+
+
+def summaries_of(events: Sequence[Event], meant: Sequence[int]) -> tuple[str, ...]:
+    """Return the ids of events that summarise the times of the *meant* ones."""
+    found = []
+    for event in events:
+        summary = event.actions.compaction
+        if summary is not None and any(
+            summary.start_timestamp <= events[number].timestamp <= summary.end_timestamp for number in meant
+        ):
+            found.append(event.id)
+    return tuple(found)

@@ -41,6 +41,8 @@ from gcp_adk_store.sessions.redact.format import (
     redaction_count_write,
     redaction_write,
     shared_writes,
+    summaries_of,
+    texts_in,
 )
 from gcp_adk_store.sessions.restore.format import read_restores, restores_collection
 from gcp_adk_store.sessions.restore.run import has_other_restores, require_not_restored
@@ -226,7 +228,7 @@ class Redactor:
         }
         kept = await self._kept_state(stored, shared, [events[number] for number in new])
         cleared = dict.fromkeys(kept) if state else {}
-        repeats_title = repeats(title, [text for number in new for text in _texts_in(events[number])])
+        repeats_title = repeats(title, [text for number in new for text in texts_in(events[number])])
         unused = set().union(*(named[number] for number in new))
         for number in meant:
             if number not in markers:
@@ -239,7 +241,9 @@ class Redactor:
         unused -= used
         segments, archives = await self._segments(past, markers)
         unused |= past.archives(new) | archives
+        scopes = split_scopes(cleared)
         payloads = await self._unused(past, unused, used)
+        payloads += await self._unused_shared(stored.key, shared, scopes)
         redaction = Redaction(
             app_name=stored.key.app,
             user_id=stored.key.user,
@@ -257,7 +261,7 @@ class Redactor:
             state_kept=() if state else tuple(kept),
             state_removed=tuple(cleared),
             title_removed=repeats_title,
-            compactions=_summaries_of(events, meant),
+            compactions=summaries_of(events, meant),
         )
         if not new:
             # An append that found one of these payloads stored is refused then, and stores it again.
@@ -281,7 +285,6 @@ class Redactor:
         ]
         summary = await offload(lambda: Summary.of([*now, audit.event]), light=False)
         texts = [markers.get(number, text) for number, text in enumerate(before)]
-        scopes = split_scopes(cleared)
         header = redaction_write(
             self._storage.layout,
             stored,
@@ -320,6 +323,19 @@ class Redactor:
             archives = await self._archives(stored) - unused
             names |= {ref.sha256 for ref in archives | await self._reader.in_initial(stored, past)}
         return found + [one for one in there if one.sha256 not in names]
+
+    async def _unused_shared(
+        self, key: SessionKey, documents: Sequence[Document], cleared: ScopedState
+    ) -> list[StoredPayload]:
+        """Return the payloads of the state of app and user that only *cleared* keys refer to."""
+        layout, found = self._storage.layout, list[StoredPayload]()
+        names = {layout.app(key.app): cleared.app, layout.user(key.owner): cleared.user}
+        for document in documents:
+            state, gone = read_state(document), names[document.path]
+            refs = refs_in({name: state.get(name) for name in gone})
+            refs -= refs_in({name: value for name, value in state.items() if name not in gone})
+            found += await self._storage.payloads.found(layout.shared_payloads(document.path), refs)
+        return found
 
     async def _archives(self, stored: StoredSession) -> set[PayloadRef]:
         """Return the archives that the segments name now; a process may know one since before its archive.
@@ -429,20 +445,3 @@ def _reports(text: str, texts: Sequence[str]) -> bool:
         0 <= one.position < len(texts) and (replaced_by(texts[one.position]) or b"").hex() == one.sha256
         for one in audit.events
     )
-
-
-def _texts_in(event: Event) -> list[str]:
-    parts = (event.content.parts if event.content else None) or []
-    return [part.text for part in parts if part.text]
-
-
-def _summaries_of(events: Sequence[Event], meant: Sequence[int]) -> tuple[str, ...]:
-    """Return the ids of events that summarise the times of the *meant* ones."""
-    found = []
-    for event in events:
-        summary = event.actions.compaction
-        if summary is not None and any(
-            summary.start_timestamp <= events[number].timestamp <= summary.end_timestamp for number in meant
-        ):
-            found.append(event.id)
-    return tuple(found)
