@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -87,8 +88,12 @@ def test_a_session_is_restored_as_long_as_it_has_numbers_of_segments() -> None:
         ({"restore_id": "../x"}, "has a field that cannot be right: restore_id"),
         ({"epoch": "a/b"}, "has a field that cannot be right: epoch"),
         ({"segments": 5}, "has a field of a wrong kind: segments is int"),
+        ({"segments": [{"from": 0, "to": 99_999}] * 2}, "has a field that cannot be right: segments"),
+        ({"segments": [{"from": 2, "to": 1}]}, "has a field that cannot be right: segments"),
         ({"artifacts": b"x"}, "artifacts of a restore are damaged"),
         ({"artifacts": "x"}, "has a field of a wrong kind: artifacts is str"),
+        ({"artifacts": zlib.compress(b'[{"f":1e999},{},null]')}, "artifacts of a restore are damaged"),
+        ({"artifacts": zlib.compress(b"[{},{},1%b]" % (b"0" * 400))}, "artifacts of a restore are damaged"),
     ],
 )
 def test_a_damaged_note_is_reported(fields: dict[str, Any], message: str) -> None:

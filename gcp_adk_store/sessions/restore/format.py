@@ -23,7 +23,7 @@ from gcp_adk_store.codec.writes import FORMAT, Delete, Document, Write, places, 
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.session_fields import Cut, Summary
+from gcp_adk_store.model.session_fields import Cut, Summary, are_runs
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.lifecycle.format import history_fields
 
@@ -137,7 +137,7 @@ def unpack_artifacts(data: bytes) -> ArtifactsAt:
             later={str(name): int(version) for name, version in later.items()},
             until=None if until is None else float(until),
         )
-    except (zlib.error, TypeError, ValueError, AttributeError, RecursionError) as exc:
+    except (zlib.error, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as exc:
         raise StoredDataError("artifacts of a restore are damaged") from exc
 
 
@@ -163,6 +163,9 @@ def read_restores(documents: Sequence[Document]) -> list[Restore]:
         fields = read_fields(_Restore, document)
         if fields.restore_id != document.path.rpartition("/")[2]:
             raise wrong(document.path, "restore_id")
+        segments = tuple(range(run.start, run.to + 1) for run in fields.segments)
+        if not are_runs(segments, sealed=MAX_SEGMENTS + 1):  # a number twice is of no restore
+            raise wrong(document.path, "segments")
         try:
             artifacts = None if fields.artifacts is None else unpack_artifacts(fields.artifacts)
         except StoredDataError as exc:
@@ -171,7 +174,7 @@ def read_restores(documents: Sequence[Document]) -> list[Restore]:
             Restore(
                 epoch=fields.epoch,
                 restore_id=fields.restore_id,
-                segments=tuple(range(run.start, run.to + 1) for run in fields.segments),
+                segments=segments,
                 artifacts=artifacts,
                 restored_at=float(document.update_time),
             )
