@@ -24,6 +24,7 @@ from tests.fsck.corpus import CORPUS, SEALING, WHO, Stored, event
 from tests.support.clock import in_days
 from tests.support.documents import ROOT, blocks
 from tests.support.lengths import at_length
+from tests.support.peak_memory import Peak
 
 HUSH = "hush"
 
@@ -252,6 +253,18 @@ async def test_no_finding_has_content() -> None:
             assert all(HUSH not in fault.says for fault in faults), faults
     await change(stored, session, tail=[f"{HUSH}{{"], state={"kept": HUSH * 2, "more": HUSH})
     assert all(HUSH not in repr(fault.says) + fault.item for fault in await stored.faults())
+
+
+async def test_numbers_that_no_session_has_take_little_memory() -> None:
+    """A document of some bytes may say that millions of segments were cut off."""
+    stored = await CORPUS["restored"]()
+    many = 3_000_000
+    await change(stored, await session_of(stored), sealed=many, rev=many, cut=[{"from": 0, "to": many}])
+    with Peak() as peak:
+        faults = await stored.faults()
+
+    assert ["FSCK101"] == [fault.code for fault in faults]
+    assert peak.bytes < 20_000_000
 
 
 @pytest.mark.emulators

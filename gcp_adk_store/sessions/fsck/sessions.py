@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gcp_adk_store.codec.packing import unpack_archive, unpack_segment
+from gcp_adk_store.codec.packing import MAX_SEGMENTS, unpack_archive, unpack_segment
 from gcp_adk_store.codec.segments import archived_fields
 from gcp_adk_store.codec.spilling import decode_ref
 from gcp_adk_store.codec.stored import read_segment, read_session
@@ -86,12 +86,14 @@ def read_header(document: Document) -> Header | Fault:
 
 
 def _cut(fields: Mapping[str, Any]) -> frozenset[int]:
-    """Return the numbers of the segments that restores cut off."""
+    """Return the numbers of the segments that restores cut off, if they rise as those of a session do."""
     found: set[int] = set()
-    ranges = fields.get("cut")
+    ranges, end = fields.get("cut"), 0
     for one in ranges if isinstance(ranges, list) else ():
         if isinstance(one, dict) and type(one.get("from")) is int and type(one.get("to")) is int:
-            found.update(range(max(0, one["from"]), min(one["to"] + 1, fields.get("sealed", 0))))
+            stop = min(one["to"] + 1, fields.get("sealed", 0), MAX_SEGMENTS)
+            found.update(range(max(end, one["from"]), stop))
+            end = max(end, stop)
     return frozenset(found)
 
 
