@@ -78,15 +78,16 @@ def taking_in(
     *,
     epoch: str,
     at_most: int,
+    now: float,
     sources: Sequence[bytes] = (),
 ) -> Change | None:
     """Return the change that adds the memories that were never taken in; ``None`` without any.
 
-    A user without memories gets a new life, *epoch*. *sources* are digests of ids that count as taken in from
-    then on; if one of them was taken in before, nothing is added.
+    A user without memories gets a new life, *epoch*. *now* is the Unix time in seconds. *sources* are digests
+    of ids that count as taken in from then on; if one of them was taken in before, nothing is added.
 
     Raises:
-        InvalidInputError: the user would have more than *at_most* memories.
+        InvalidInputError: the user would have more than *at_most* memories that have not ended.
     """
     is_new = before is None or before.is_empty
     head = MemoryHead(epoch=epoch) if before is None or is_new else before.head
@@ -102,7 +103,10 @@ def taking_in(
     if not (new or unseen):
         return None
     tail = (*head.tail, *(each.text for each in new))
-    count = len(tail) + sum(shard.count for shard in head.shards)
+    count = len(tail) + sum(shard.count for shard in head.living)
+    if count > at_most and before is not None:  # without those that ended, and go with a later seal
+        living = sum(not memory.has_ended(now) for memory in decoded(before.texts))
+        count = living + len(new)
     if count > at_most:
         raise InvalidInputError(
             f"the user would have {count} memories, MemoryLimits.max_memories is {at_most}; raise it, delete "

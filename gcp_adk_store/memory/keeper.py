@@ -1,6 +1,7 @@
 """Read and change the memories of users below one prefix of a database."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -155,16 +156,14 @@ class MemoryKeeper:
         most = self.rows_at_once
         batches = [texts] if sources else in_batches(texts, size=_BATCH_BYTES, most=most)
         is_stored = False
+        taken = partial(taking_in, at_most=self._at_most, now=self.now(), sources=sources)
         for number, batch in enumerate(batches):
             epoch = platform_uuid.new_uuid().replace("-", "")
-            new = [by_text[text] for text in batch]
+            decide = partial(taken, encoded=[by_text[text] for text in batch], epoch=epoch)
+            light = sum(map(len, batch)) <= _BATCH_BYTES
             with half_done(range(number)):
-                changed = await self._change(
-                    key,
-                    partial(taking_in, encoded=new, epoch=epoch, at_most=self._at_most, sources=sources),
-                    await self._embedded(batch[:most]),
-                    light=sum(map(len, batch)) <= _BATCH_BYTES,
-                )
+                embedded = await self._embedded(batch[:most])
+                changed = await self._change(key, decide, embedded, light=light)
             is_stored = is_stored or changed is not None
         return is_stored
 
@@ -403,7 +402,10 @@ class MemoryKeeper:
                 partial(self._step_done, key, plan.before, plan.change),
             )
 
-        known = None if before is None else (await planned(before, is_read=False),)
+        known = None
+        if before is not None:
+            with suppress(InvalidInputError):  # by then others may have made room: a refusal stands on a read
+                known = (await planned(before, is_read=False),)
         return await transact(self._documents, look, decided, known=known)
 
     def _writes(self, key: UserKey, before: Snapshot | None, change: Change) -> Sequence[Write | Delete]:

@@ -688,6 +688,36 @@ async def test_a_user_has_a_limited_number_of_memories(adk_store_local: Store) -
     assert ["a", "b"] == await listed(memory)
 
 
+async def test_what_another_process_deleted_makes_room(store: Store) -> None:
+    """Also in a process that knows the memories as they were."""
+    mine, others = (
+        MemoryService(store.sessions.storage, limits=MemoryLimits(max_memories=2)) for _ in range(2)
+    )
+    await mine.add_events_to_memory(events=[said("a"), said("b", id="b")], **USER)
+    await others.delete_memory(memory_id="b", **USER)
+    await mine.add_events_to_memory(events=[said("c")], **USER)
+
+    assert ["a", "c"] == await listed(mine)
+
+
+async def test_memories_that_ended_do_not_count_for_the_limit(adk_store_local: Store) -> None:
+    """Whether they lie in the head or in a shard, with one that lasts."""
+    limits = MemoryLimits(max_memories=40)
+    memory = MemoryService(adk_store_local.sessions.storage, limits=limits)
+    ending = [said(f"note {number} {'x ' * 1500}", at=time.time()) for number in range(39)]
+    await memory.add_events_to_memory(events=[said("lasting")], **USER)
+    await memory.add_events_to_memory(events=ending, custom_metadata={"ttl_seconds": 50_000}, **USER)
+    with pytest.raises(InvalidInputError, match="max_memories is 40"):
+        await memory.add_events_to_memory(events=[said("one more")], **USER)
+    with in_days(1):
+        for service in (memory, MemoryService(adk_store_local.sessions.storage, limits=limits)):
+            await service.add_events_to_memory(events=[said(f"{number}") for number in range(19)], **USER)
+        with pytest.raises(InvalidInputError, match="max_memories is 40"):
+            await memory.add_events_to_memory(events=[said("more"), said("and more")], **USER)
+
+        assert 39 == len(await listed(memory))
+
+
 async def test_a_deleted_memory_stays_away_after_others_of_its_shard_ended(adk_store_local: Store) -> None:
     """The documents that know its id do not end with them."""
     memory = adk_store_local.memory
