@@ -30,6 +30,8 @@ MAX_LINE_BYTES: Final = 1024**3
 
 OnConflict = Literal["skip", "overwrite", "new-id"]
 
+_NOT_HELD: Final = "is of a session that the target cannot hold"
+
 
 @dataclass(frozen=True, slots=True)
 class Exported:
@@ -179,7 +181,7 @@ async def import_jsonl(
                 if last is None and isinstance(into, OwnStore):  # others make a session event by event
                     made, early = replace(record, events=_then_shared(record, into)), record.shared
                 with lines.of_a_session():
-                    is_made = await _put(made, into, on_conflict, report)
+                    is_made = await _put(made, into, on_conflict, report, lines)
                 if is_made:
                     last = record
                 else:
@@ -217,7 +219,9 @@ async def _put_shared(into: Target, last: Record | None, *, unless: ScopedState 
         await into.put_shared(last.header.key.owner, last.shared)
 
 
-async def _put(record: Record, into: Target, on_conflict: OnConflict, report: Report) -> bool:
+async def _put(
+    record: Record, into: Target, on_conflict: OnConflict, report: Report, lines: "_Lines"
+) -> bool:
     """Make a session, and return whether it was made."""
     key = record.header.key
     async with into.open(key) as there:
@@ -226,7 +230,8 @@ async def _put(record: Record, into: Target, on_conflict: OnConflict, report: Re
         report.unchanged += 1
         return False
     if on_conflict == "overwrite":
-        report.events += await into.replace(record, record.events)
+        with lines.of_a_write():
+            report.events += await into.replace(record, record.events)
         report.replaced += taken
         report.copied += not taken
         return True
@@ -239,7 +244,8 @@ async def _put(record: Record, into: Target, on_conflict: OnConflict, report: Re
             session=record.header.key.session,
         )
         record = elsewhere(replace(record, header=replace(record.header, key=key)))
-    report.events += await into.write(record, record.events)
+    with lines.of_a_write():
+        report.events += await into.write(record, record.events)
     report.copied += 1
     return True
 
@@ -293,6 +299,8 @@ class _Lines:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._number = 0
+        self._wrong: InvalidInputError | None = None
+        """The newest error that names a line."""
 
     def headers(self) -> Iterator[Mapping[str, Any]]:
         """Yield the first line of each session; the caller reads its events before the next."""
@@ -362,12 +370,27 @@ class _Lines:
         except StoreError:
             raise
         except Exception as exc:
-            says = f"is of a session that the target cannot hold: {failure_of_one(exc)}; see the cause"
+            says = f"{_NOT_HELD}: {failure_of_one(exc)}; see the cause"
             raise self.wrong(says, way_out="") from exc
+
+    @contextmanager
+    def of_a_write(self) -> Iterator[None]:
+        """Name the line that was read last where this library refuses what a session has.
+
+        Raises:
+            InvalidInputError: the target cannot hold the session, or the line is wrong.
+        """
+        try:
+            yield
+        except InvalidInputError as exc:
+            if exc is self._wrong:
+                raise
+            raise self.wrong(f"{_NOT_HELD}: {exc}", way_out="") from exc
 
     def wrong(self, says: str, *, way_out: str = "; export the sessions again") -> InvalidInputError:
         """Return the error for the line that was read last."""
-        return InvalidInputError(f"line {self._number} {says}{way_out}")
+        self._wrong = InvalidInputError(f"line {self._number} {says}{way_out}")
+        return self._wrong
 
 
 def _write(file: BinaryIO, line: Mapping[str, Any]) -> None:

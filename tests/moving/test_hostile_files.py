@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow.parquet import read_table
 
-from gcp_adk_store import InvalidInputError, Store, StoredDataError
+from gcp_adk_store import InvalidInputError, SessionLimits, Store, StoredDataError
 from gcp_adk_store.moving import copy, export_jsonl, export_parquet, import_jsonl, records_of
 from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP, fill, many
@@ -101,6 +101,20 @@ async def test_what_a_database_of_adk_cannot_hold_is_refused_by_its_line(
         listed = await service.list_sessions(app_name=APP)
 
     assert found.startswith(f"line {line} is of a session that the target cannot hold: a ")
+    assert [] == listed.sessions
+
+
+@pytest.mark.parametrize("on_conflict", ["skip", "overwrite"])
+async def test_an_event_that_the_service_would_refuse_is_refused_by_its_line(on_conflict: str) -> None:
+    """With the reason of the service; the session is not made."""
+    events = [event("a"), event("b", delta={"k": "x" * 5000}), event("c")]
+    limits = SessionLimits(max_payload_bytes=4000, inline_bytes=1000, state_value_bytes=1000)
+    async with Store.local(":memory:", session_limits=limits) as store:
+        lines = lines_of(HEADER, *(each.model_dump(mode="json", exclude_none=True) for each in events))
+        found = await refusal_of(lines, store.sessions, on_conflict=on_conflict)
+        listed = await store.sessions.list_sessions(app_name=APP)
+
+    assert found.startswith("line 3 is of a session that the target cannot hold: state key 'k' takes 5002")
     assert [] == listed.sessions
 
 
