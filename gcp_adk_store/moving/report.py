@@ -185,6 +185,8 @@ class Ledger:
                 _require_no_other(sql, of=path)
                 ledger = cls(sql)
                 ledger._require(copy, of=path)
+                if makes:  # the passes of this call have numbers from 1 on
+                    sql.execute("UPDATE sessions SET listed = 0")
             except BaseException:
                 sql.close()
                 raise
@@ -240,9 +242,12 @@ class Ledger:
         self._sql.execute("DELETE FROM sessions WHERE user = ? AND session = ?", (user, session))
 
     def unlisted(self, *, listed: int) -> Iterator[tuple[str, str, Entry]]:
-        """Yield user, session and entry of what the pass before listed, and pass *listed* did not."""
-        rows = "SELECT user, session, stamp, events, digest FROM sessions WHERE listed = ?"
-        for user, session, stamp, events, digest in self._sql.execute(rows, (listed - 1,)).fetchall():
+        """Yield user, session and entry of what pass *listed* of this call did not list.
+
+        Another pass may have listed it last: one before a failure, or of an earlier call.
+        """
+        rows = "SELECT user, session, stamp, events, digest FROM sessions WHERE listed != ?"
+        for user, session, stamp, events, digest in self._sql.execute(rows, (listed,)).fetchall():
             yield user, session, Entry(stamp=stamp, events=events, digest=digest)
 
     def has_shared(self, user: str) -> bool:

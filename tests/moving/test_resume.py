@@ -4,6 +4,7 @@ import asyncio
 import math
 import sqlite3
 from base64 import b64encode
+from collections.abc import AsyncIterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,9 +20,11 @@ from google.genai import types
 import gcp_adk_store.sessions.fork.format as forks
 from gcp_adk_store import InvalidInputError, MemoryLimits, MemoryService, Store
 from gcp_adk_store.moving import copy
+from gcp_adk_store.moving.records import Listed, OwnStore
 from gcp_adk_store.testing.conformance.running import event, read
 from tests.moving.hardest import APP, fill, hardest, many
 from tests.support.lengths import at_length
+from tests.support.stored import change, session_path
 from tests.support.watching import once
 
 
@@ -373,6 +376,51 @@ async def test_what_changes_is_followed_until_the_end() -> None:
         assert (3, 3, True) == (final.unchanged, final.verified, final.is_complete)
         assert await texts_of(other.sessions, "u", "goes") == []
         assert (1, "Ada") == (user["new"], user["name"])
+
+
+async def test_what_the_source_deleted_between_two_calls_goes_with_the_next(tmp_path: Path) -> None:
+    """However many passes the call before had made."""
+    done = asyncio.Event()
+    done.set()
+    following: dict[str, Any] = {"app_name": APP, "follow": done, "resume": tmp_path / "ledger"}
+    async with Store.local(":memory:") as one, Store.local(":memory:") as other:
+        await fill(one.sessions, [("u", "goes", many(2)), ("u", "stays", many(1))])
+        await copy(one.sessions, other.sessions, **following)
+        await one.sessions.delete_session(app_name=APP, user_id="u", session_id="goes")
+        report = await copy(one.sessions, other.sessions, **following)
+        left = await other.sessions.list_sessions(app_name=APP)
+
+    assert (1, 2) == (report.removed, report.passes)
+    assert ["stays"] == [session.id for session in left.sessions]
+
+
+async def test_what_failed_in_a_pass_and_then_was_deleted_goes_too() -> None:
+    """The target has it as the pass before wrote it."""
+    goes: dict[str, Any] = {"app_name": APP, "user_id": "u", "session_id": "goes"}
+    done = asyncio.Event()
+
+    class Source(OwnStore):
+        passes = 0
+
+        async def sessions(self, app: str, user: str | None) -> AsyncIterator[Listed]:
+            self.passes += 1
+            match self.passes:
+                case 2:
+                    await change(one, session_path(goes), {"tail": ["no event"], "rev": 1})
+                case 3:
+                    await one.sessions.delete_session(**goes)
+                    done.set()
+            async for each in super().sessions(app, user):
+                yield each
+
+    async with Store.local(":memory:") as one, Store.local(":memory:") as other:
+        await fill(one.sessions, [("u", "goes", many(1))])
+        source = Source(one.sessions, closes=False)
+        report = await copy(source, other.sessions, app_name=APP, follow=done, interval_s=0.001)
+
+        assert ["failed"] == [note.kind for note in report.notes]
+        assert 1 == report.removed
+        assert await texts_of(other.sessions, "u", "goes") == []
 
 
 @pytest.mark.parametrize("interval_s", [0, -1, math.inf, math.nan])
