@@ -7,6 +7,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.adk.platform import time as platform_time
 from google.cloud.firestore_v1.types import firestore
 
 from gcp_adk_store import AccessDeniedError, UnavailableError
@@ -171,3 +172,20 @@ async def test_a_silent_server_is_reported(documents: Callable[[str], Any], pass
         with pytest.raises(UnavailableError, match="no answer of the stream of changes in"):
             await anext(opened.watch(PATH))
         await opened.close()
+
+
+async def test_streams_leave_a_clock_right_that_is_behind(documents: Callable[[str], Any]) -> None:
+    """By Firestore's time, sessions end no earlier, whatever was answered before."""
+    now = 4_000_000_000
+    server = Streams([changed(now), snapshot(now)])
+    platform_time.set_time_provider(lambda: now - 3600.0)
+    try:
+        async with server.served() as address:
+            opened = documents(address)
+            for _ in range(2):
+                async with aclosing(opened.watch(PATH)) as changes, asyncio.timeout(60):
+                    await anext(changes)
+                assert now == opened.clock.now()
+            await opened.close()
+    finally:
+        platform_time.reset_time_provider()

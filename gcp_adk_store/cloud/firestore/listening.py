@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import grpc
+from google.adk.platform import time as platform_time
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from gcp_adk_store import machine
@@ -41,11 +42,7 @@ class Learns(Protocol):
     """The clock that a stream's answers set."""
 
     def learn(self, server_time: Timestamp, *, asked_at: float) -> float:
-        """Correct the clock; return the server time in seconds."""
-        ...
-
-    def now(self) -> float:
-        """Return the Unix time in seconds."""
+        """Correct the clock; return the server time in seconds. *asked_at* is this machine's time."""
         ...
 
 
@@ -127,7 +124,7 @@ class _Stream:
         self.where = connection.where
         self._root = connection.root
         self._clock = clock
-        self._asked_at = clock.now()
+        self._asked_at = platform_time.get_time()
         self._newest: Any = None
         self._request = values.PbListenRequest(
             database=connection.database,
