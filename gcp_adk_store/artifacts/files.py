@@ -280,11 +280,9 @@ async def opened_target(target: str | os.PathLike[str] | BinaryIO) -> AsyncItera
         await to_its_end(_require_binary, target)
         yield target
         return
+    temporary = _Temporary(target)
     try:
-        temporary = await to_its_end(_Temporary, target)
-    except ValueError as exc:
-        raise _no_path("target", target, exc) from exc
-    try:
+        await to_its_end(temporary.make)
         yield temporary.file
         await to_its_end(temporary.keep)
     except BaseException:
@@ -327,17 +325,26 @@ class _Temporary:
     """A file beside its target, which it replaces when it is kept."""
 
     def __init__(self, target: str | os.PathLike[str]) -> None:
-        self._target = os.path.realpath(target)
+        self.file: Any = None
+        self._given = target
+        self._target = ""
         self._path: str | None = None
-        mode = os.stat(self._target).st_mode if os.path.exists(self._target) else None
+
+    def make(self) -> None:
+        try:
+            self._target = os.path.realpath(self._given)
+            mode = os.stat(self._target).st_mode if os.path.exists(self._target) else None
+        except ValueError as exc:
+            raise _no_path("target", self._given, exc) from exc
         if mode is not None and not stat.S_ISREG(mode):
-            self.file: Any = open(self._target, "wb")
+            self.file = open(self._target, "wb")
             return
         folder, name = os.path.split(self._target)
-        self._path = os.path.join(folder, f".{name[:40]}.{machine.random_bytes(4).hex()}.part")
-        self.file = open(self._path, "xb")
+        path = os.path.join(folder, f".{name[:40]}.{machine.random_bytes(4).hex()}.part")
+        self.file = open(path, "xb")
+        self._path = path
         if mode is not None:
-            os.chmod(self._path, stat.S_IMODE(mode))
+            os.chmod(path, stat.S_IMODE(mode))
 
     def keep(self) -> None:
         self.file.close()
@@ -347,7 +354,8 @@ class _Temporary:
 
     def discard(self) -> None:
         try:
-            self.file.close()  # writes what it holds, perhaps to a full disk
+            if self.file is not None:
+                self.file.close()  # writes what it holds, perhaps to a full disk
         finally:
             if self._path is not None:
                 os.unlink(self._path)

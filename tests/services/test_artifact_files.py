@@ -24,6 +24,7 @@ from gcp_adk_store import (
     InvalidInputError,
     StoredDataError,
 )
+from gcp_adk_store.artifacts.files import opened_target
 from tests.services.conftest import WHO, LosingSession
 from tests.support.small_pieces import PIECE_BYTES, use_small_pieces
 
@@ -492,6 +493,22 @@ async def test_a_replaced_file_keeps_its_mode_and_its_links(
     assert b"new" == await asyncio.to_thread(kept.read_bytes)
     assert 0o640 == kept.stat().st_mode & 0o777
     assert plain.stat().st_mode == (tmp_path / "made").stat().st_mode
+
+
+async def test_a_target_that_is_cancelled_while_it_is_opened_leaves_nothing(tmp_path: Path) -> None:
+    """Not even the file that would have replaced it."""
+
+    async def write() -> None:
+        async with opened_target(tmp_path / "film") as file:
+            file.write(LARGE)
+
+    writing = asyncio.create_task(write())
+    await asyncio.sleep(0)  # it begins, and waits for its thread
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+
+    assert set() == names_in(tmp_path)
 
 
 @pytest.mark.emulators
