@@ -4,7 +4,7 @@ import heapq
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, NamedTuple, Unpack
+from typing import Any, Final, Generic, NamedTuple, TypeVar, Unpack
 
 from google.adk.platform import uuid as platform_uuid
 
@@ -39,6 +39,8 @@ from gcp_adk_store.tasks.sdk import needs_a2a
 with needs_a2a():
     from a2a.server.cluster import ConcurrentTaskModificationError
     from a2a.types import TaskState
+
+T = TypeVar("T")
 
 _ENDED: Final = frozenset(
     {
@@ -90,10 +92,10 @@ class _Made(NamedTuple):
     """What it stored; ``None`` as long as that is unknown."""
 
 
-class Listed(NamedTuple):
+class Listed(NamedTuple, Generic[T]):
     """A page of tasks."""
 
-    bodies: Sequence[bytes]
+    tasks: Sequence[T]
     last: TaskHeader | None
     """The last task of the page if there are more."""
     total: int
@@ -208,11 +210,12 @@ class TaskRecords(OwnedStore):
         chosen: Callable[[TaskHeader], bool],
         after: Callable[[TaskHeader], bool],
         limit: int,
-    ) -> Listed:
+        decode: Callable[[bytes, str], T],
+    ) -> Listed[T]:
         """Return the first *limit* tasks of those that are *chosen* and come *after* the page before.
 
         It reads the headers of all tasks of the owner, a thousand in each RPC, then the tasks of the page.
-        What cannot be read is left out, and a warning names it.
+        *decode* gets the body of a task and its path. What cannot be read is left out; a warning names it.
 
         Raises:
             StoredDataError: none of the owner's tasks can be read.
@@ -241,7 +244,7 @@ class TaskRecords(OwnedStore):
             page = replace(page, after=(0.0, found[-1].path))
         shown = best[:limit]
         documents = await self._documents.get([task.path for task in shown]) if shown else []
-        bodies = []
+        read = []
         for document in documents:
             if document is None:
                 continue  # deleted meanwhile
@@ -251,10 +254,10 @@ class TaskRecords(OwnedStore):
                     newer = await self._get(owner, self._layout.read_task(document).header.id)
                     body = None if newer is None else newer[0]
                 if body is not None:
-                    bodies.append(body)
+                    read.append(decode(body, document.path))
         left_out.report()
-        total -= len(shown) - len(bodies)
-        return Listed(bodies, shown[-1].header if len(best) > limit else None, total)
+        total -= len(shown) - len(read)
+        return Listed(read, shown[-1].header if len(best) > limit else None, total)
 
     @operation
     async def delete_task(self, *, task_id: str, owner: str) -> None:

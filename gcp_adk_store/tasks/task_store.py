@@ -91,7 +91,7 @@ class TaskStore(TaskRecords, A2aTaskStore):
         if found is None:
             return None
         body, version = found
-        task = _task_of(body)
+        task = _task_of(body, self._layout.task(owner, task_id))
         self._remember(task, owner, version, len(body))
         return task
 
@@ -145,9 +145,10 @@ class TaskStore(TaskRecords, A2aTaskStore):
             chosen=is_chosen,
             after=lambda task: place is None or task.order < place,
             limit=size,
+            decode=_task_of,
         )
         return ListTasksResponse(
-            tasks=[_task_of(body) for body in listed.bodies],
+            tasks=listed.tasks,
             total_size=listed.total,
             next_page_token="" if listed.last is None else _token_of(listed.last),
             page_size=size,
@@ -173,11 +174,11 @@ def _place_of(token: str) -> tuple[bool, tuple[int, int], str]:
     return cursor.timestamp_ns is not None, divmod(cursor.timestamp_ns or 0, _NANOS), cursor.task_id
 
 
-def _task_of(body: bytes) -> Task:
+def _task_of(body: bytes, path: str) -> Task:
     try:
         return Task.FromString(body)
     except DecodeError as exc:
-        raise StoredDataError("a stored task cannot be read by the installed SDK; upgrade a2a-sdk") from exc
+        raise StoredDataError(f"{path} is unreadable for the installed SDK; upgrade a2a-sdk") from exc
 
 
 def _header_of(task: Task) -> TaskHeader:

@@ -15,6 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from gcp_adk_store import InvalidInputError, Store, StoredDataError, TaskConflictError
 from gcp_adk_store.tasks import TaskStore
+from gcp_adk_store.tasks.format import TaskHeader
 from tests.support.small_pieces import use_small_pieces
 from tests.support.stored import change, put
 from tests.tasks.conftest import ANN, Open, of, task
@@ -278,6 +279,22 @@ async def test_a_damaged_task_takes_no_listing_with_it(
         await store.tasks.get("t1", ANN)
     await store.tasks.delete("t1", ANN)
     assert await store.tasks.get("t1", ANN) is None
+
+
+async def test_a_task_that_the_sdk_cannot_read_takes_no_listing_with_it(
+    opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is whole, of another release: it is left out, and the warning and the error name it."""
+    store = opened()
+    await store.tasks.save(task("t0"), ANN)
+    header = TaskHeader(id="t1", context_id="", state=WORKING, time=None)
+    await store.tasks.save_task(task_id="t1", owner="ann", header=header, body=b"\xff", derived_from=None)
+    listed = await store.tasks.list(ListTasksRequest(), ANN)
+
+    assert (["t0"], 1) == ([each.id for each in listed.tasks], listed.total_size)
+    assert "1 documents cannot be read, and are left out: adk_owners/ann/adk_tasks/t1" in caplog.text
+    with pytest.raises(StoredDataError, match="adk_owners/ann/adk_tasks/t1"):
+        await store.tasks.get("t1", ANN)
 
 
 async def test_what_is_saved_during_an_erasure_is_never_left_in_part(opened: Open) -> None:
