@@ -237,6 +237,26 @@ async def test_the_events_of_other_sessions_come_before_the_error(store: Store, 
     assert ["s0", "s2", "s3"] == seen
 
 
+@pytest.mark.parametrize("kind", ["rev a text", "last update NaN", "last update a map"])
+async def test_the_events_of_other_sessions_come_before_the_error_of_that_of_a_cursor(
+    store: Store, kind: str
+) -> None:
+    """An iteration goes on, though the session of its cursor was damaged meanwhile."""
+    ada: dict[str, Any] = {"app_name": APP, "user_id": "ada"}
+    (first,) = [one async for one in store.sessions.iter_user_events(**ada, limit=1)]
+    await change(store, path_of("ada", first.session_id), DAMAGE[kind])
+    seen: list[str] = []
+
+    async def read() -> None:
+        async for one in store.sessions.iter_user_events(**ada, cursor=first.cursor):
+            seen.append(one.session_id)  # noqa: PERF401  # those before the error
+
+    with pytest.raises(StoredDataError, match=f"{first.session_id} has a field"):
+        await read()
+
+    assert ["s1", "s2", "s3"] == seen
+
+
 async def test_prune_and_gc_go_on_beside_a_damaged_session(store: Store) -> None:
     """They count it, and touch nothing of it."""
     path = path_of("ada", "s1")

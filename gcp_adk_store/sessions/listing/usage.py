@@ -320,8 +320,8 @@ class UserEvents:
         if place is not None:
             time, key, epoch = place
             last = time, layout.session(key)
-            stored = await self._reader.stored(key)
-            if stored is not None and stored.epoch == epoch and not stored.has_expired:
+            stored, damaged = await self._session_of_cursor(key, epoch)
+            if stored is not None:
                 yield time, stored
         elif after is not None:
             last = after, layout.session(SessionKey(app=user.app, user=user.user, session="-"))
@@ -343,6 +343,17 @@ class UserEvents:
             page = replace(page, after=last)
         if damaged is not None:
             raise damaged
+
+    async def _session_of_cursor(
+        self, key: SessionKey, epoch: str
+    ) -> tuple[StoredSession | None, StoredDataError | None]:
+        """Return the session, ``None`` if it is gone or cannot be read, and why it cannot."""
+        try:
+            stored = await self._reader.stored(key)
+        except StoredDataError as exc:
+            return None, exc
+        is_there = stored is not None and stored.epoch == epoch and not stored.has_expired
+        return stored if is_there else None, None
 
     async def _later_events(
         self, stored: StoredSession, start: EventPlace | None, after: float | None
