@@ -20,6 +20,7 @@ from gcp_adk_store.cli.place import (
     user_options,
 )
 from gcp_adk_store.cli.screen import CannotLookError, NotThereError, Result, cell, moment, progress, waiting
+from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.keys import in_one_line
 
 if TYPE_CHECKING:
@@ -113,33 +114,57 @@ async def delete(
 ) -> Result:
     """Delete one memory, or all of a session or a user; --dry-run only says what it would delete.
 
-    What is deleted by --id or --session does not come back when its session is added again.
+    What is deleted by --id or --session does not come back when its session is added again. What cannot be
+    read is deleted, too, as far as it can be found; a dry run ends with 2 at it.
     """
     if [memory_id is not None, session_id is not None, all_].count(True) != 1:
         raise CannotLookError(
             "nothing was deleted: name one memory with --id, one session with --session, or all with --all; "
             f"list them: {command_line('memory list', only=IDS[:2])}"
         )
-    service = at.store.memory
     with waiting("deleting"):
-        found = _all(at, {**user, "session_id": session_id})
-        gone = [each async for each in found if memory_id in (None, each.id)]
-        if gone and not dry_run:
-            if memory_id is not None:
-                await service.delete_memory(**user, memory_id=memory_id)
-            elif session_id is not None:
-                await service.delete_session_memory(**user, session_id=session_id)
-            else:
-                await service.delete_user_memory(**user)
-        elif all_ and not dry_run:
-            await service.delete_user_memory(**user)  # what is left may be ids of removed ones alone
-    if not gone:
+        gone, unread = await _chosen(at, user, memory_id, session_id)
+        if unread is not None and dry_run:
+            raise unread
+        # Of all, what is left may be ids of removed ones alone.
+        if not dry_run and (gone or unread is not None or all_):
+            await _delete(at, user, memory_id, session_id)
+    if unread is not None:
+        says = f"some of it could not be read, and is deleted, too: {in_one_line(str(unread))}"
+        click.echo(says, err=True)
+    elif not gone:
         raise NotThereError(f"no such memory exists; list them: {command_line('memory list', only=IDS[:2])}")
+    ids = [each.id for each in gone] if memory_id is None else [memory_id]
     done, outcome = ("would delete", "found") if dry_run else ("deleted", "deleted")
     return Result(
-        {**at.place, "memories": [each.id for each in gone], "outcome": outcome},
-        [at.where, f"{done} {len(gone):,}", _table(gone)],
+        {**at.place, "memories": ids, "outcome": outcome},
+        [at.where, f"{done} {len(ids):,}", _table(gone)],
     )
+
+
+async def _chosen(
+    at: OpenStore, user: dict[str, Any], memory_id: str | None, session_id: str | None
+) -> "tuple[list[MemoryEntry], StoredDataError | None]":
+    """Return the memories to delete that can be read, and why others cannot that may be among them."""
+    gone: list[MemoryEntry] = []
+    try:
+        async for each in _all(at, {**user, "session_id": session_id}):
+            gone += [each] if memory_id in (None, each.id) else []
+    except StoredDataError as exc:
+        # One memory may be another one than that which cannot be read.
+        if memory_id is None or (not gone and await at.store.memory.has_memory(**user, memory_id=memory_id)):
+            return gone, exc
+    return gone, None
+
+
+async def _delete(at: OpenStore, user: dict[str, Any], memory_id: str | None, session_id: str | None) -> None:
+    service = at.store.memory
+    if memory_id is not None:
+        await service.delete_memory(**user, memory_id=memory_id)
+    elif session_id is not None:
+        await service.delete_session_memory(**user, session_id=session_id)
+    else:
+        await service.delete_user_memory(**user)
 
 
 @memory.command("reindex")

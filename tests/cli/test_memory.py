@@ -11,8 +11,11 @@ from google.genai import types
 
 from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.cli.command import command
+from gcp_adk_store.codec.memories import has_id
+from gcp_adk_store.model.keys import UserKey
 from tests.cli.conftest import HOSTILE, STEERING, done, follow
 from tests.memory.conftest import without_numpy
+from tests.support.stored import change
 from tools.benchmarks.memory_embedder import PartsEmbedder
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "ada"}
@@ -110,6 +113,54 @@ def test_what_is_deleted_is_named(folder: Path, which: tuple[str, ...], gone: se
     assert 3 - len(gone) == len(ids(run(folder, "list", "--json")))
     assert 1 == again.exit_code
     assert "memory list" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("which", "left"),
+    [(("--id", "large"), 3), (("--session", "s3"), 3), (("--all",), 0)],
+    ids=["one", "of a session", "all"],
+)
+def test_what_lost_its_content_is_deleted(folder: Path, which: tuple[str, ...], left: int) -> None:
+    """A dry run cannot show it; the deletion says that it could not be read. What is missing stays so."""
+    done(_lose_content(folder))
+    dry = run(folder, "delete", *which, "--dry-run")
+    missing = run(folder, "delete", "--id", "none", "--yes")
+    deleted = run(folder, "delete", *which, "--yes", "--json")
+
+    assert (2, 1, 0) == (dry.exit_code, missing.exit_code, deleted.exit_code), deleted.output
+    assert "deleted" == json.loads(deleted.stdout)["outcome"]
+    assert "large" not in which or ["large"] == json.loads(deleted.stdout)["memories"]
+    assert "could not be read" in deleted.stderr
+    assert "is missing" in deleted.stderr
+    assert left == len(ids(run(folder, "list", "--json")))
+
+
+def test_memories_that_are_damaged_are_deleted_with_all(folder: Path) -> None:
+    """As ``delete_user_memory`` deletes them; one of them cannot be found."""
+
+    async def damage() -> None:
+        async with Store.local(folder) as store:
+            await change(store, "adk_apps/app/adk_users/ada/adk_memories/head", {"format": 99})
+
+    done(damage())
+    one = run(folder, "delete", "--id", "a window", "--yes")
+    every = run(folder, "delete", "--all", "--yes")
+
+    assert (2, 0) == (one.exit_code, every.exit_code), every.output
+    assert "could not be read" in every.stderr
+    assert [] == ids(run(folder, "list", "--json"))
+
+
+async def _lose_content(folder: Path) -> None:
+    async with Store.local(folder) as store:
+        memory = store.memory
+        large = Event(id="large", author="user", timestamp=2e9, content=types.UserContent("tea " * 20_000))
+        await memory.add_events_to_memory(events=[large], session_id="s3", **USER)
+        keeper, key = memory._keeper, UserKey(app="app", user="ada")
+        found = await keeper.reader.read(key)
+        assert found is not None
+        (text,) = [each for each in found.texts if has_id(each, "large")]
+        await keeper.payloads.remove(key, [text])
 
 
 def test_an_unclear_deletion_deletes_nothing(folder: Path) -> None:
