@@ -36,7 +36,7 @@ _AT_ONCE: Final = 16
 def artifacts() -> None:
     """List, get and delete artifacts.
 
-    Each ends with 1 if the store has no such artifact, with 2 if it cannot look.
+    Each ends with 1 if the store has no such artifact, with 2 if it cannot run.
     """
 
 
@@ -49,7 +49,7 @@ async def list_(at: OpenStore, /, **scope: Any) -> Result:
     """List the artifacts of a user, or of a session and its user, with all their versions.
 
     Takes 1 listing for the names and 1 for each artifact. Ends with 0, also for an empty list, or with 2 if
-    it cannot look.
+    it cannot run.
     """
     service = _service(at.store)
     names = await service.list_artifact_keys(**scope)
@@ -74,7 +74,9 @@ async def list_(at: OpenStore, /, **scope: Any) -> Result:
 @user_options
 @given_id("--session", says='Id of the session, unless the filename begins with "user:".')
 @click.option("--filename", metavar="NAME", required=True, help="The artifact.")
-@click.option("--version", metavar="N", type=click.IntRange(min=0), help="By default the latest.")
+@click.option(
+    "--version", metavar="N", type=click.IntRange(min=0), help="Version to get; by default the latest."
+)
 @click.option(
     "-o",
     "--output",
@@ -82,7 +84,7 @@ async def list_(at: OpenStore, /, **scope: Any) -> Result:
     metavar="FILE",
     required=True,
     type=click.Path(path_type=Path, allow_dash=True),
-    help='Where its bytes go; "-" is standard output.',
+    help='File for the bytes; "-" is standard output.',
 )
 async def get(at: OpenStore, /, *, version: int | None, out: Path, **named: Any) -> None:
     """Write the bytes of an artifact to a file, of any size in little memory.

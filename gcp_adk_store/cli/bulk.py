@@ -31,7 +31,7 @@ _PARTITIONS: Final = 256
 
 @click.group()
 def bulk() -> None:
-    """Read, export, erase, prune, verify and write anew all sessions of an app, on Apache Beam.
+    """Read, export, erase, prune and verify all sessions of an app, on Apache Beam.
 
     A job runs in this process, unless options of Beam after -- name another runner, such as
     -- --runner DataflowRunner --region europe-west1.
@@ -48,7 +48,7 @@ def _job(work: Work) -> Work:
         "--processes",
         metavar="N",
         type=click.IntRange(1),
-        help="Processes of all workers, which share Firestore's rate.",
+        help="Processes of all workers; each gets an equal share of the rate.",
     )(json_option(work))
     with_partitions = click.option(
         "--partitions",
@@ -138,7 +138,7 @@ async def erase(
 @at_store()
 @_job
 @retention_options
-@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@click.option("--dry-run", is_flag=True, help="Only say what it would delete.")
 @_beam_options
 async def prune(
     at: OpenStore,

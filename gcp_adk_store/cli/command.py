@@ -13,18 +13,18 @@ from gcp_adk_store.model.keys import in_one_line
 
 _PARTS: Final = {
     "adk": ("servers", "adk", "Run ADK's command with this store's URIs."),
-    "anchor": ("integrity", "anchor", "Keep the heads of sessions in another bucket."),
+    "anchor": ("integrity", "anchor", "Keep heads of histories where nobody can change them."),
     "artifacts": ("artifacts", "artifacts", "List, get and delete artifacts."),
     "bulk": ("bulk", "bulk", "Read, export, erase, prune and verify on Apache Beam."),
-    "ces": ("ces", "ces", "Run Python of customer-engagement agents locally."),
+    "ces": ("ces", "ces", "Check, run and test agents of CX Agent Studio."),
     "copy": ("moving", "copy_", "Copy the sessions of an app to another store."),
     "cost": ("cost", "cost", "Estimate sizes and the cost of a month."),
     "doctor": ("doctor", "doctor", "Check a deployment, and name what is missing."),
     "emulators": ("emulators", "emulators", "Run the emulators of Google Cloud until Ctrl-C."),
     "erase-user": ("retention", "erase_user", "Erase a user, and print the receipt."),
-    "export": ("moving", "export", "Write the sessions of an app as lines of JSON."),
+    "export": ("moving", "export", "Write the sessions of an app as JSON or Parquet."),
     "fsck": ("integrity", "fsck", "Check stored data, and repair it."),
-    "gc": ("integrity", "gc", "Remove garbage: leftovers and lost payloads."),
+    "gc": ("integrity", "gc", "Remove large content that nothing refers to."),
     "import": ("moving", "import_", "Make the sessions that an export wrote."),
     "inspect": ("servers", "inspect", "Open a page that shows what a store has."),
     "memory": ("memory", "memory", "List, search and delete memories."),
@@ -91,4 +91,4 @@ def _with_escaped_usage_errors() -> Iterator[None]:
 @click.group("gcp-adk-store", cls=_Parts, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(gcp_adk_store.__version__)
 def command() -> None:
-    """Manage the sessions and artifacts of a store."""
+    """Manage the sessions, artifacts and memories of a store."""

@@ -32,7 +32,9 @@ _COLORS: Final = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "red",
 
 @click.command()
 @place_options
-@click.option("--anchors", metavar="BUCKET", help="Also check the bucket of anchors.")
+@click.option(
+    "--anchors", metavar="BUCKET", help="Also check that nobody can change or remove anchors in this bucket."
+)
 @json_option
 def doctor(*, anchors: str | None, as_json: bool, **place: str | None) -> None:
     """Check a deployment: credentials, APIs, database, indexes, bucket, IAM, clock and latency.

@@ -54,7 +54,7 @@ async def fsck(at: OpenStore, /, *, full: bool, repair: bool, dry_run: bool, **s
     """Check stored data: segments, counts, state, references, chain, expiry, notes, orphans.
 
     Safe while agents run. Changes nothing without --repair, and then only documents that no one has written
-    meanwhile. Ends with 1 if a fault remains, with 2 if it cannot look.
+    meanwhile. Ends with 1 if a fault remains, with 2 if it cannot run.
     """
     announced("checking", at)
     looked = Checked()
@@ -148,15 +148,15 @@ _Found = tuple[Garbage, str]
     type=Number(min=1),
     default=24.0,
     show_default=True,
-    help="Keep content that was written later.",
+    help="Keep content that is younger than this.",
 )
-@click.option("--dry-run", is_flag=True, help="Only list it.")
+@click.option("--dry-run", is_flag=True, help="Only list the garbage.")
 @json_option
 async def gc(at: OpenStore, /, *, older_than: float, dry_run: bool) -> Result:
     """Remove garbage: leftovers of deletions, payloads without a reference, unfinished uploads, lost files.
 
     Safe while agents run. It reads the names of all payloads, and says where it looks. Ends with 1 if garbage
-    remains, with 2 if it cannot look or no project is named.
+    remains, with 2 if it cannot run.
     """
     announced("looking in", at)
     found: list[_Found] = []
@@ -229,14 +229,16 @@ def _garbage_lines(
 )
 @click.option("--head", "known_head", metavar="HEX", help="Head of the same proof.")
 @click.option(
-    "--anchors", metavar="BUCKET", help="Compare with what anchor kept; of a local store, a folder."
+    "--anchors",
+    metavar="BUCKET",
+    help="Compare with the anchors in this bucket; of a local store, in this folder.",
 )
 @json_option
 async def verify(at: OpenStore, /, **given: Any) -> Result:
     """Verify by its hash chain that no event of a session was changed, dropped, swapped or cut off.
 
     Ends with 1 if the events are not those that were appended, the session does not exist, or --anchors has
-    no anchor of it, with 2 if it cannot look or cannot read the session.
+    no anchor of it, with 2 if it cannot run or cannot read the session.
     """
     proof = await at.store.verify_session(**given)
     broken = proof.broken
@@ -299,7 +301,7 @@ async def anchor(at: OpenStore, /, *, anchors: str, **scope: Any) -> Result:
     """Keep the heads of sessions in another bucket, for verify --anchors; run it on a schedule.
 
     Each head that is not there yet takes one object, which names nobody. Ends with 1 if a session does not
-    exist or cannot be read, with 2 if it cannot look or write.
+    exist or cannot be read, with 2 if it cannot run.
     """
     with progress("anchoring: sessions") as move_to:
         report = await at.store.anchor(

@@ -37,7 +37,7 @@ _PAGE: Final = 1000
 def memory() -> None:
     """List, search and delete memories, and make their vectors.
 
-    Each ends with 1 if the store has no such memory, with 2 if it cannot look.
+    Each ends with 1 if the store has no such memory, with 2 if it cannot run.
     """
 
 
@@ -46,14 +46,19 @@ def memory() -> None:
 @user_options
 @given_id("--session", says="Only memories of this session.")
 @click.option(
-    "--page-size", metavar="N", type=click.IntRange(1, _PAGE), default=50, show_default=True, help="Memories."
+    "--page-size",
+    metavar="N",
+    type=click.IntRange(1, _PAGE),
+    default=50,
+    show_default=True,
+    help="Memories of a page.",
 )
 @click.option("--cursor", metavar="TEXT", help="The cursor that the page before printed.")
 @json_option
 async def list_(at: OpenStore, /, **asked: Any) -> Result:
     """List the memories of a user, the newest first, a page at a time.
 
-    Ends with 0, also for an empty page, or with 2 if it cannot look.
+    Ends with 0, also for an empty page, or with 2 if it cannot run.
     """
     page = await at.store.memory.list_memories(**asked)
     following = page.next_cursor and f"next page: {command_line(cursor=page.next_cursor)}"
@@ -76,14 +81,19 @@ async def list_(at: OpenStore, /, **asked: Any) -> Result:
 @user_options
 @given_id("--session", says="Only memories of this session.")
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(1, _PAGE), default=10, show_default=True, help="Memories."
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, _PAGE),
+    default=10,
+    show_default=True,
+    help="Memories to show.",
 )
 @click.argument("query")
 @json_option
 async def search(at: OpenStore, /, *, query: str, **asked: Any) -> Result:
     """Search the memories of a user for the words of QUERY, the best first.
 
-    Ends with 0, also if it finds nothing, or with 2 if it cannot look.
+    Ends with 0, also if it finds nothing, or with 2 if it cannot run.
     """
     found = await at.store.memory.search_memories(query=query, **asked)
     entries = [each.memory for each in found]
@@ -188,7 +198,7 @@ async def _delete(at: OpenStore, user: dict[str, Any], memory_id: str | None, se
 @click.option(
     "--embedder", metavar="MODULE:NAME", help="Your own embedder, or a function that returns it, instead."
 )
-@click.option("--dry-run", is_flag=True, help="Only count.")
+@click.option("--dry-run", is_flag=True, help="Only count the vectors that are missing.")
 @json_option
 async def reindex(
     at: OpenStore, /, *, model: str, dimensions: int, embedder: str | None, dry_run: bool, **user: Any

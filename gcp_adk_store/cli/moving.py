@@ -65,9 +65,9 @@ _TIME: Final = click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:
     type=Number(min=0.1),
     default=5.0,
     show_default=True,
-    help="Between two passes of --follow.",
+    help="Pause between two passes of --follow.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be copied.")
+@click.option("--dry-run", is_flag=True, help="Only say what it would copy.")
 @json_option
 def copy_(
     *, source: str, target: str, since: datetime | None, follow: bool, as_json: bool, **given: Any

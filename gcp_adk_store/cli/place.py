@@ -390,5 +390,5 @@ def deletion_options(work: Work) -> Work:
             )
         return await work(at, dry_run=dry_run, **given)
 
-    with_yes = click.option("--yes", is_flag=True, help="Delete it.")(decided)
-    return click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")(with_yes)
+    with_yes = click.option("--yes", is_flag=True, help="Do it.")(decided)
+    return click.option("--dry-run", is_flag=True, help="Only say what it would do.")(with_yes)

@@ -30,7 +30,7 @@ quiet_option = click.option(
     type=Number(0, MAX_QUIET_S),
     default=0.0,
     show_default=True,
-    help="Wait so long after each pass, for writers that are under way.",
+    help="Wait after each pass, until requests of other writers have ended.",
 )
 
 
@@ -92,16 +92,19 @@ _DAYS = Number(min=0, min_open=True)
 
 
 _CONDITIONS = (
-    click.option("--idle-days", metavar="N", type=_DAYS, help="Sessions without an event for so long."),
+    click.option("--idle-days", metavar="N", type=_DAYS, help="Sessions whose last event is N days old."),
     click.option(
-        "--keep-latest", metavar="N", type=click.IntRange(0), help="Keep so many sessions of each user."
+        "--keep-latest",
+        metavar="N",
+        type=click.IntRange(0),
+        help="Keep the N sessions of each user that have the latest events.",
     ),
     click.option(
         "--older-than",
         "older_than_days",
         metavar="DAYS",
         type=_DAYS,
-        help="Sessions that were created before.",
+        help="Sessions that were created so many days ago.",
     ),
     click.option(
         "--label", metavar="NAME=VALUE", multiple=True, help="Only sessions with this label; repeatable."
@@ -110,7 +113,7 @@ _CONDITIONS = (
         "--user-data-idle-days",
         metavar="N",
         type=_DAYS,
-        help="Also state and memories, of users without sessions, that nobody changed for so long.",
+        help="Also state and memories of users without sessions, if nobody changed them for N days.",
     ),
     click.option(
         "--keep-events",
@@ -132,13 +135,13 @@ def retention_options(command: Command) -> Command:
 @at_store()
 @given_id("--app", required=True, says="Name of the app.")
 @retention_options
-@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@click.option("--dry-run", is_flag=True, help="Only say what it would delete.")
 @json_option
 async def prune(at: OpenStore, /, *, label: tuple[str, ...], dry_run: bool, **given: Any) -> Result:
     """Delete the sessions of an app that were kept long enough, with their artifacts.
 
     A session goes if it meets all conditions that are given. Safe while agents run, and after an
-    interruption. Ends with 1 if something cannot be read, with 2 if it cannot look.
+    interruption. Ends with 1 if something cannot be read, with 2 if it cannot run.
     """
     announced("looking in", at)
     with progress("looking: sessions") as move_to:
@@ -174,7 +177,7 @@ async def rotate_keys(at: OpenStore, /) -> Result:
     """Wrap all data keys with the newest version of the encryption key.
 
     Then older versions can be disabled. Safe while agents run; after an interruption, run it again: it goes
-    on. Ends with 1 if a data key cannot be unwrapped, with 2 if it cannot look.
+    on. Ends with 1 if a data key cannot be unwrapped, with 2 if it cannot run.
     """
     announced("looking in", at)
     with progress("wrapping: data keys") as move_to:

@@ -159,7 +159,11 @@ _HOST: Final = "127.0.0.1"
     help="Port of this machine; 0 takes a free one.",
 )
 @click.option("--reveal", is_flag=True, help="Show content from the start; by default a button does.")
-@click.option("--allow-writes", is_flag=True, help="Let pages fork, restore, redact and erase.")
+@click.option(
+    "--allow-writes",
+    is_flag=True,
+    help="Let pages fork and restore sessions, redact events, and erase users.",
+)
 async def inspect(at: OpenStore, /, *, port: int, reveal: bool, allow_writes: bool) -> None:
     """Open a page that shows the sessions, artifacts and memories of a store, until Ctrl-C.
 

@@ -27,7 +27,9 @@ from gcp_adk_store.model.keys import in_one_line
 @session_options
 @click.option("--event", "event_id", metavar="ID", required=True, help="Id of the event.")
 @click.option("--reason", metavar="TEXT", required=True, help="Why, in one line; it is stored.")
-@click.option("--state", is_flag=True, help="Also set keys of state to null that have the event's values.")
+@click.option(
+    "--state", is_flag=True, help="Also set keys of the state that still have the event's values to null."
+)
 @click.option("--memories", is_flag=True, help="Also remove the memory that was made of the event.")
 @deletion_options
 @json_option
@@ -89,7 +91,7 @@ def _lines(redaction: Redaction) -> list[str]:
     type=click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M:%S"]),
     help="Archive events before this time, UTC.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be archived.")
+@click.option("--dry-run", is_flag=True, help="Only say what it would archive.")
 @json_option
 async def archive(
     at: OpenStore, /, *, keep: int | None, before: datetime | None, dry_run: bool, **key: Any
@@ -123,7 +125,7 @@ async def archive(
 def turn() -> None:
     """Show, stop and repair the turn of a session, and withdraw messages that wait for one.
 
-    Each ends with 1 if the store has no such session or message, with 2 if it cannot look.
+    Each ends with 1 if the store has no such session or message, with 2 if it cannot run.
     """
 
 

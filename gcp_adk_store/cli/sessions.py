@@ -118,9 +118,9 @@ _TOKENS: Final = ("input", "cached", "tool use", "output", "thinking", "total")
 
 @click.group()
 def sessions() -> None:
-    """List, show, count, export, redact, archive and delete sessions, and see to their turns.
+    """List, show, count, export, redact, archive and delete sessions; show, stop and repair their turns.
 
-    Each ends with 1 if the store has no such session, with 2 if it cannot look.
+    Each ends with 1 if the store has no such session, with 2 if it cannot run.
     """
 
 
@@ -134,7 +134,12 @@ sessions.add_command(archive)
 @given_id("--app", required=True, says="Name of the app.")
 @given_id("--user", says="Id of a user; by default all users of the app.")
 @click.option(
-    "--page-size", metavar="N", type=click.IntRange(1, 1000), default=50, show_default=True, help="Sessions."
+    "--page-size",
+    metavar="N",
+    type=click.IntRange(1, 1000),
+    default=50,
+    show_default=True,
+    help="Sessions of a page.",
 )
 @click.option("--cursor", metavar="TEXT", help="The cursor that the page before printed.")
 @click.option(
@@ -142,7 +147,7 @@ sessions.add_command(archive)
     type=click.Choice(["newest", "oldest"]),
     default="newest",
     show_default=True,
-    help="Which last update comes first.",
+    help="Which last update comes first: the newest or the oldest.",
 )
 @click.option(
     "--label", "label", metavar="NAME=VALUE", multiple=True, help="Only sessions with this label; repeatable."
@@ -166,7 +171,7 @@ async def list_(
     """List the sessions of an app or of one user, a page at a time.
 
     Reads only the sessions of the page. It names those that cannot be read, and the command that looks at
-    them. Ends with 0, also for an empty page, or with 2 if it cannot look.
+    them. Ends with 0, also for an empty page, or with 2 if it cannot run.
     """
     page = await at.store.sessions.list_sessions_page(
         **asked,
@@ -208,7 +213,7 @@ async def list_(
     type=click.IntRange(1, _MOST_EVENTS),
     default=50,
     show_default=True,
-    help="Events, from the oldest on.",
+    help="Events to show, from the oldest on.",
 )
 @click.option("--cursor", metavar="TEXT", help="The cursor that the command before printed.")
 @json_option

@@ -47,8 +47,10 @@ def template() -> None:
     help="Compare with the state and artifacts of this session; a / in an id is written %2F.",
 )
 @place_options
-@click.option("--extended", is_flag=True, help="Read dotted paths and defaults.")
-@click.option("--literal-braces", is_flag=True, help="Two braces or more stand for themselves.")
+@click.option(
+    "--extended", is_flag=True, help="Read dotted paths, {order.id}, and defaults, {tone|friendly}."
+)
+@click.option("--literal-braces", is_flag=True, help="Treat two braces or more as text.")
 @json_option
 def lint(
     *,
@@ -61,7 +63,7 @@ def lint(
 ) -> None:
     """List the placeholders of a template, and which of them are unknown or unexpected.
 
-    Ends with 1 if a placeholder has an unknown name, with 2 if it cannot look.
+    Ends with 1 if a placeholder has an unknown name, with 2 if it cannot run.
     """
     text = _template(source)
     braces: Literal["literal", "substitute"] = "literal" if literal_braces else "substitute"

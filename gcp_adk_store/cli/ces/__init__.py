@@ -21,7 +21,7 @@ from gcp_adk_store.cli.screen import waiting
 
 @click.group()
 def ces() -> None:
-    """Run Python of customer-engagement agents locally."""
+    """Check, run and test the Python of agent apps of CX Agent Studio on this machine."""
 
 
 @ces.command(cls=RunsCode)
@@ -33,7 +33,7 @@ def ces() -> None:
 @click.option(
     "--folder",
     type=click.Path(path_type=Path),
-    help="Where to; by default ADK_STORE_CES_ENVIRONMENT, or gcp-adk-store/ces in the user's cache.",
+    help="Folder of it; by default ADK_STORE_CES_ENVIRONMENT, or gcp-adk-store/ces in the user's cache.",
 )
 def install(python: str | None, folder: Path | None) -> None:
     """Install the environment of user code: pydantic, numpy and protobuf in the platform's releases.

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 @place.at_store()
 @click.argument("session", metavar="APP/USER/ID")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--name", metavar="NAME", help="Of the golden; by default the id of the session.")
+@click.option("--name", metavar="NAME", help="Name of the golden; by default the id of the session.")
 @click.option(
-    "--outputs", is_flag=True, help="Let the responses of tools answer in their place when the golden runs."
+    "--outputs", is_flag=True, help="Also save the responses of tools, which then answer in their place."
 )
 async def golden(
     at: place.OpenStore, /, *, session: str, file: Path, name: str | None, outputs: bool
@@ -115,7 +115,7 @@ Events are texts too: <event>session start</event>"""
     metavar="APP/USER/ID",
     help="Go on with this session of the store, or make it; a / in an id is written %2F.",
 )
-@options.object_option("--variables", help="Of a session that is made, in place of the declared defaults.")
+@options.object_option("--variables", help="Variables of a new session, in place of the declared defaults.")
 @options.mocks_option
 @options.test_options
 @options.fakes_option

@@ -119,7 +119,12 @@ _LEVEL_COLORS: Final = {"error": "red", "warning": "yellow"}
 
 @click.command(cls=options.RunsCode)
 @options.of_app
-@click.option("--ignore", metavar="CODE", multiple=True, help="Leave these out; may be given several times.")
+@click.option(
+    "--ignore",
+    metavar="CODE",
+    multiple=True,
+    help="Rule to leave out, such as CES104; may be given several times.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def lint(folder: Path, app: Path, ignore: tuple[str, ...], *, as_json: bool) -> None:
     """Check the Python of an agent app, or of a folder of tools, without running it.
@@ -165,7 +170,7 @@ def _show(found: "list[Finding]", *, files: int) -> None:
 @click.command("test", cls=options.RunsCode)
 @options.of_app
 @options.tests_option("all of the other DIR")
-@click.option("--only", type=click.Choice(["tools", "callbacks"]), help="Leave out the others.")
+@click.option("--only", type=click.Choice(["tools", "callbacks"]), help="Run these tests alone.")
 @options.defaults_option
 @options.test_options
 @options.json_option

@@ -28,8 +28,15 @@ _MODELS: Final = ("model", "script")
 @click.command("eval", cls=options.RunsCode)
 @options.of_app
 @options.tests_option("evals/ of the project or the app, and evaluations/")
-@click.option("--name", metavar="NAME", multiple=True, help="Run this one; may be given several times.")
-@click.option("--tag", metavar="TAG", multiple=True, help="Run those with this tag, or one of several.")
+@click.option(
+    "--name",
+    metavar="NAME",
+    multiple=True,
+    help="Run the evaluation of this name; may be given several times.",
+)
+@click.option(
+    "--tag", metavar="TAG", multiple=True, help="Run those with this tag; may be given several times."
+)
 @model_options
 @click.option(
     "--expected",
@@ -40,7 +47,7 @@ _MODELS: Final = ("model", "script")
     "--similar",
     metavar="SCORE",
     type=Number(0, 1),
-    help="Similarity of words from which a text is the expected one; by default 0.8.",
+    help="Least similarity to the expected text that passes; by default 0.8.",
 )
 @options.defaults_option
 @options.mocks_option

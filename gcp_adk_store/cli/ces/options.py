@@ -257,7 +257,7 @@ def key_of(session: str) -> "SessionKey":
 
 
 fakes_option = click.option(
-    "--fakes", is_flag=True, help="Let the fakes answer that the app enables for its tools (toolFakeConfig)."
+    "--fakes", is_flag=True, help="Let fakes answer in place of tools that enable them (toolFakeConfig)."
 )
 log_option = click.option(
     "--log", is_flag=True, help="Show what code prints, warns of and fails with, as it happens."
@@ -278,10 +278,12 @@ junit_option = click.option(
     "--junit",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="Write JUnit's XML too.",
+    help="Also write JUnit's XML to this file.",
 )
 mocks_option = object_option("--mocks", help="Answers in place of tools: a mockConfig of the platform's API.")
-defaults_option = object_option("--variables", default="{}", help="In place of the app's declared defaults.")
+defaults_option = object_option(
+    "--variables", default="{}", help="Variables, in place of the app's declared defaults."
+)
 
 
 def tests_option(where: str) -> Callable[[Command], Command]:
@@ -312,13 +314,13 @@ _OF_EVERY_RUN: Final = (
         "--timeout",
         metavar="SECONDS",
         type=Number(min=0, min_open=True),
-        help="Of each run; by default the sandbox's 30.",
+        help="Seconds that each run may take; by default what the app says, or 30.",
     ),
     click.option(
         "--setting",
         metavar="NAME=JSON",
         multiple=True,
-        help="Of docs/ces-runtime.md, such as strict_typing=true.",
+        help="Setting of docs/ces-runtime.md, such as strict_typing=true.",
     ),
     click.option(
         "--shared-variable",
@@ -330,7 +332,7 @@ _OF_EVERY_RUN: Final = (
         "--server",
         metavar="TOOLSET=URL",
         multiple=True,
-        help="Where a toolset answers, in place of environment.json and its document.",
+        help="URL of a toolset, in place of that of environment.json or its document.",
     ),
     click.option(
         "--credential",
@@ -347,7 +349,7 @@ def runtime_options(command: Command) -> Command:
         "--tools",
         metavar="DIR",
         type=click.Path(path_type=Path, exists=True, file_okay=False),
-        help="App, or folder of tools, that tools.X is looked for in.",
+        help="App, or folder of tools, whose tools the code may call.",
     )
     return with_options(command, tools, *_OF_EVERY_RUN)
 

@@ -39,9 +39,11 @@ def _session_options(command: options.Command) -> options.Command:
             help="Run on this session, which keeps what changes; a / in an id is written %2F. "
             "Without it the run is not stored.",
         ),
-        click.option("--create", is_flag=True, help="Make that session."),
+        click.option("--create", is_flag=True, help="Create that session."),
         click.option("--dry-run", is_flag=True, help="Run on a copy of that session, which is not stored."),
-        options.object_option("--variables", help="Variables of a session that is made, or not kept."),
+        options.object_option(
+            "--variables", help="Variables of a new session, or of one that is not stored."
+        ),
         click.option(
             "--said", metavar="TEXT", help="What the user says first; it is appended to the session."
         ),
@@ -54,7 +56,7 @@ def _session_options(command: options.Command) -> options.Command:
 @click.command("run-tool", cls=options.RunsCode)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--name", metavar="FUNCTION", help="The tool's function; by default the file's first.")
-@options.object_option("--args", default="{}", help="Arguments.")
+@options.object_option("--args", default="{}", help="Arguments of the tool; by default none.")
 @options.runtime_options
 @_session_options
 def run_tool(file: Path, name: str | None, args: dict[str, Any], **given: Any) -> None:
@@ -76,11 +78,11 @@ def run_tool(file: Path, name: str | None, args: dict[str, Any], **given: Any) -
 @click.command("run-callback", cls=options.RunsCode)
 @click.argument("kind", metavar="KIND", type=click.Choice(CALLBACKS))
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@options.object_option("--llm-request", help="Of before_model; by default empty.")
-@options.object_option("--llm-response", help="Of after_model.")
-@click.option("--tool", metavar="NAME", help="Of before_tool and after_tool.")
+@options.object_option("--llm-request", help="Request for before_model; by default empty.")
+@options.object_option("--llm-response", help="Response for after_model.")
+@click.option("--tool", metavar="NAME", help="Name of the tool, for before_tool and after_tool.")
 @options.object_option("--args", help="Arguments of that tool; by default none.")
-@options.object_option("--tool-response", help="Of after_tool.")
+@options.object_option("--tool-response", help="Response of that tool, for after_tool.")
 @options.runtime_options
 @_session_options
 def run_callback(kind: str, files: tuple[Path, ...], **given: Any) -> None:
