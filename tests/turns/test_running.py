@@ -31,6 +31,7 @@ from gcp_adk_store import (
     TurnLostError,
 )
 from gcp_adk_store.model.session_fields import MAX_WAITING
+from gcp_adk_store.sessions.append.queue import IDLE_TURNS
 from gcp_adk_store.testing.conformance.running import read
 from tests.turns.conftest import WHO, Calls, Passes, event, history, texts
 from tools.benchmarks.stub_agent import runner
@@ -126,6 +127,31 @@ async def test_a_turn_of_six_events_is_taken_and_released_with_them(
         assert 12 == len(found.events)
         status = await store.turns.status(**WHO)
         assert (False, 2, ()) == (status.is_running, status.fence, status.waiting)
+
+
+async def test_a_turn_takes_a_commit_more_for_each_wait_for_its_model(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the agent waits, what it has made is stored: six events of three calls of a model take four."""
+    async with Store.local(folder, durability="turn") as store:
+        calls = Calls(store, monkeypatch)
+        stored: list[int] = []
+
+        async def wait(**_given: Any) -> None:
+            for _ in range(2 * IDLE_TURNS):
+                await asyncio.sleep(0)
+            if stored:  # the event of the message waits for the first one of the agent
+                await store.sessions.flush()
+            stored.append(calls.commits)
+
+        speaking = runner(store.sessions, app="app", calls=2)
+        speaking.agent.before_model_callback = wait  # type: ignore[attr-defined]  # of a model's agent
+        await store.sessions.create_session(**WHO)
+        calls.take()
+        events = store.turns.run(speaking, **WHERE, new_message=says("hi"))
+        assert 5 == len([event async for event in events])
+
+    assert ([1, 2, 3], 4) == (stored, calls.commits)
 
 
 class Reciting(BaseAgent):
