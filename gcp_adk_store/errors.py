@@ -183,7 +183,7 @@ class TemplateKeyError(StoreError, KeyError):
 
 
 class UploadMissingError(StoreError):
-    """An upload is to be finalized before its file arrived; nothing was saved."""
+    """The file of an upload has not arrived, so it cannot be finalized; nothing was saved."""
 
 
 class EmbedderError(StoreError):

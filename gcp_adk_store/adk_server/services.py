@@ -42,10 +42,11 @@ _as_whom: dict[StoreSettings, StoreCredentials] = {}
 
 
 def register(registry: "ServiceRegistry | None" = None) -> None:
-    """Register ``firestore://PROJECT/DATABASE?...`` for sessions and memories, and ``gs://BUCKET?...``.
+    """Register this store's URIs with ADK's servers.
 
-    The latter is for artifacts. ``firestore+local:///PATH`` and ``gs+local:///PATH`` are a store in a folder.
-    The schemes of sessions serve stores of A2A tasks, too, where ADK takes their URIs:
+    ``firestore://PROJECT/DATABASE?...`` is for sessions and memories, ``gs://BUCKET?...`` for artifacts.
+    ``firestore+local:///PATH`` and ``gs+local:///PATH`` are the same of a store in a folder. The schemes of
+    sessions serve stores of A2A tasks, too, where ADK takes their URIs:
     ``get_fast_api_app(task_store_uri=...)``.
 
     Call it before ``adk web``, ``adk api_server``, ``adk run`` or ``get_fast_api_app``, in their process; a

@@ -98,7 +98,7 @@ class ArtifactService(ArtifactTransfers, BaseArtifactService):
     ) -> int:
         """Save a new version and return its number: 0, then one more than the highest.
 
-        Takes 1 request if this process saved the artifact before, else 2.
+        Takes 1 request if this process knows the artifact's latest version, else a listing before it.
 
         Args:
             app_name: The app.
@@ -154,7 +154,8 @@ class ArtifactService(ArtifactTransfers, BaseArtifactService):
     ) -> types.Part | None:
         """Return a version, by default the latest; ``None`` if it is absent or a rewind removed it.
 
-        The latest takes 2 requests, a given version 2 at the same time. Follows up to five ``artifact://``
+        A given version takes 2 requests at the same time. The latest takes 3: all at the same time if this
+        process knows it, else a listing before the others. Follows up to five ``artifact://``
         references.
 
         Raises:
@@ -302,7 +303,10 @@ class ArtifactService(ArtifactTransfers, BaseArtifactService):
         session_id: str | None = None,
         version: int | None = None,
     ) -> StoredArtifactVersion | None:
-        """Return the metadata of a version, by default the latest; ``None`` if absent. Takes 1 request."""
+        """Return the metadata of a version, by default the latest; ``None`` if absent.
+
+        Takes 1 request, or 2 at the same time for the latest that this process knows.
+        """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         stored = await self._versions.find(key, version)
         return None if stored is None else describe(self._objects, stored)

@@ -266,7 +266,7 @@ def _apply(item: Write | Delete, change: _Change) -> dict[str, int]:
     if item.must is Must.BE_ABSENT and change.encoded is not None:
         raise TargetExistsError("a document that must be absent exists")
     if isinstance(item.must, str) and _nanos(item.must) != change.time * 1000:
-        raise ConditionFailedError("a document has not the required update time")
+        raise ConditionFailedError("a document does not have the required update time")
     if isinstance(item, Delete):
         change.is_removed = change.is_removed or change.stored is not None
         change.encoded = None

@@ -36,7 +36,7 @@ class FoundMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPage:
-    """A part of a listing."""
+    """One page of a listing of memories."""
 
     memories: list[MemoryEntry]
     next_cursor: str | None

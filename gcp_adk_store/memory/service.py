@@ -219,7 +219,7 @@ class MemoryService(Closing, BaseMemoryService):
         Args:
             app_name: The app.
             user_id: The user.
-            query: Words of any language; a memory needs not have all of them.
+            query: Words of any language; a memory need not have all of them.
             limit: The most memories, 1 to 1,000.
             min_score: The least :attr:`FoundMemory.score`.
             session_id: Only memories of this session.

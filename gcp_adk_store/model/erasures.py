@@ -47,7 +47,7 @@ MAX_QUIET_S: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """How much of one kind."""
+    """How much of one kind of data an erasure removed."""
 
     count: int = 0
     bytes: int = 0

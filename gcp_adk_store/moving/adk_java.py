@@ -40,7 +40,7 @@ _PARTS: Final = {
 
 
 class AdkJava:
-    """The sessions of the Firestore service in the contrib folder of ADK for Java; for reading alone."""
+    """The sessions of the Firestore service in the contrib folder of ADK for Java, as a source."""
 
     traits: Final = Traits(
         kind="ADK for Java's Firestore service",

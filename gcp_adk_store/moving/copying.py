@@ -170,7 +170,7 @@ async def copy(
         source: A service, or a URI: one of ADK's servers, such as ``sqlite:///sessions.db``, ``firestore://``
             or ``firestore+local://`` for this library, ``adk-firestore://PROJECT/DATABASE`` for ADK's
             Firestore layout, or ``adk-java-firestore://PROJECT/DATABASE`` for that of ADK for Java.
-        target: The same; ADK for Java's layout is for reading alone.
+        target: The same; ADK for Java's layout can only be a source.
         app_name: The app, in both.
         user_id: The user; by default all of the app.
         since: Unix time in seconds: only sessions that were updated at that time or later.

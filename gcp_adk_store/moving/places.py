@@ -41,7 +41,7 @@ def open_target(given: str | BaseSessionService | Target) -> Target:
     """Return the store to write to.
 
     Raises:
-        InvalidInputError: as :func:`open_source`, or the store is for reading alone.
+        InvalidInputError: as :func:`open_source`, or the store can only be a source.
     """
     if isinstance(given, str):
         return _of_uri(given)
@@ -51,7 +51,7 @@ def open_target(given: str | BaseSessionService | Target) -> Target:
         return AdkService(given, closes=False)
     _require_store(given)
     if not hasattr(given, "write"):
-        raise InvalidInputError(f"{given.traits.kind} is for reading alone; name another target")
+        raise InvalidInputError(f"{given.traits.kind} can only be a source; name another target")
     return given
 
 
@@ -147,7 +147,7 @@ def _of_uri(uri: str) -> Target:
 
         return AdkFirestore.connect(**firestore_place(uri))
     if scheme == ADK_JAVA:
-        raise InvalidInputError("the layout of ADK for Java is for reading alone; name another target")
+        raise InvalidInputError("the layout of ADK for Java can only be a source; name another target")
     from google.adk.cli.utils.service_factory import (  # noqa: PLC0415  # half of ADK's command line
         create_session_service_from_options,
     )

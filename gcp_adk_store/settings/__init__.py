@@ -152,8 +152,8 @@ class SessionLimits:
     seal_tail_bytes: int = 64 * 1024
     """UTF-8 bytes of events kept in the session document before they are sealed into a segment."""
     segment_cache_bytes: int = 64 * 1024 * 1024
-    """Memory for cached segments: they never change, so a process reads each from storage once. Reads since a
-    compaction remember their windows in as many bytes again."""
+    """Memory for cached segments, so that a process reads each from storage once. Reads since a compaction
+    remember their windows in as many bytes again."""
     delivered_events: int = 8192
     """Ids of recently stored events that this process remembers to recognise a repeated delivery."""
     inline_bytes: int = 64 * 1024

@@ -269,7 +269,7 @@ class StoreOperations(Closing):
         Await what it returns for the receipt, or iterate over it with ``async for`` for the progress, and the
         receipt at the end. Nothing happens before.
 
-        These are sessions with their events, state, segments and payloads, also leftovers of deleted
+        It erases sessions with their events, state, segments and payloads, also leftovers of deleted
         sessions, the user's state, memories, artifacts of all sessions and of the user, uploads of browsers.
         It removes documents of the user's tree as they are, damaged ones and those of newer releases too.
 

@@ -172,7 +172,7 @@ async def test_the_layout_of_adk_for_java_is_for_reading_alone(raw: Any) -> None
     async with Store.local(":memory:") as store:
         targets: tuple[Any, ...] = ("adk-java-firestore://p", AdkJava(raw))
         for target in targets:
-            with pytest.raises(InvalidInputError, match="for reading alone"):
+            with pytest.raises(InvalidInputError, match="can only be a source"):
                 await copy(store.sessions, target, app_name=APP)
 
 

@@ -223,7 +223,7 @@ async def _begun(
     if found is None:
         return await conversation.begin(user_id=key.user, session_id=key.session, variables=variables)
     if variables is not None:
-        raise CannotLookError("--variables are of a new session, and this one exists; leave them out")
+        raise CannotLookError("--variables is for a new session, and this one exists; leave it out")
     return key
 
 

@@ -152,7 +152,7 @@ async def _opened(
     if dry_run and create:
         raise CannotLookError("--dry-run makes no session: leave out --create, or run without --session")
     if variables is not None and not create:
-        raise CannotLookError("--variables are of a new session: add --create, or leave out --session")
+        raise CannotLookError("--variables is for a new session: add --create, or leave out --session")
     async with open_store(at) as opened_store:
         store, where = opened_store.store, opened_store.where
         found = await store.sessions.get_session(**key.names)

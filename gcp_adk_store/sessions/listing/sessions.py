@@ -109,7 +109,7 @@ _NO_STATE: Final[Mapping[UserKey, ScopedState]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPage:
-    """A part of a listing."""
+    """One page of a listing of sessions."""
 
     sessions: list[Session]
     infos: list[SessionInfo]
@@ -117,7 +117,7 @@ class SessionPage:
     unreadable: list[UnreadableSession]
     """Sessions of the page that are damaged or lack a part; they are not among *sessions*."""
     next_cursor: str | None
-    """The cursor of the next page; ``None`` if this page is not full, and so the last."""
+    """The cursor of the next page; ``None`` after the last page."""
 
 
 class Listings:

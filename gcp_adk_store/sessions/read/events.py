@@ -123,7 +123,7 @@ class SessionEvents:
         require_limit(limit)
         backward = direction == "backward"
         if follow and backward:
-            raise InvalidInputError('follow goes with direction="forward" alone: the newest events come last')
+            raise InvalidInputError('follow needs direction="forward": the newest events come last')
         last: StoredSession | None = None
         place = EventPlace()
         count = 0

@@ -54,7 +54,7 @@ class HistoryBreak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactedEvent:
-    """A marker in a history."""
+    """A redacted event of a history, and what proves its redaction."""
 
     position: int
     """Number of the event, from 0."""
@@ -64,7 +64,7 @@ class RedactedEvent:
     is_audited: bool
     """Whether a later event of the chain reports the redaction, as the marker has it."""
     is_bound: bool
-    """Whether that event has the hash of the marker; those of release 0.1 have not."""
+    """Whether that event has the hash of the marker; those of release 0.1 do not."""
     is_anchored: bool | None = None
     """Whether an anchor proves that event; ``None`` if the history was compared with none."""
 

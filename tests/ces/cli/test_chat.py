@@ -88,7 +88,7 @@ def test_a_session_in_a_folder_goes_on_in_the_next_command(app: Path) -> None:
     assert '"met": "Ada"' in second.stdout
     assert second.stdout.endswith("root: I know.\n")
     assert f"shop/ada/s1 in folder {app.parent / 'store'}" in second.stderr
-    assert "--variables are of a new session" in refused.stderr
+    assert "--variables is for a new session" in refused.stderr
 
 
 def test_a_turn_that_fails_is_reported_and_the_next_one_works(app: Path) -> None:
