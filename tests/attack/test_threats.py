@@ -82,7 +82,7 @@ def test_the_page_has_the_table() -> None:
         for row in THREATS
     ]
     page = (ROOT / "docs/erasure.md").read_text()
-    _, _, table = page.partition("### What a proof withstands")
+    _, _, table = page.partition("### Which attacks a proof finds")
 
     assert [re.sub(" +", " ", row) for row in rows] == re.findall(
         r"^\| (?!who holds|---).+ \|$", table.partition("\n## ")[0], re.MULTILINE
