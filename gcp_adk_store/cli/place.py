@@ -376,7 +376,7 @@ def announced(doing: str, at: OpenStore) -> None:
 def deletion_options(work: Work) -> Work:
     """Add ``--dry-run`` and ``--yes`` to a command at a store, which then gets *dry_run*.
 
-    With neither of them, or both, it deletes nothing and raises a `CannotLookError`.
+    With neither of them, or both, it changes nothing and raises a `CannotLookError`.
     """
 
     @wraps(work)
@@ -385,7 +385,7 @@ def deletion_options(work: Work) -> Work:
             said = "both are given" if yes else "neither is given"
             others = click.get_current_context().params.keys() - {"dry_run", "yes"}
             raise CannotLookError(
-                "nothing was deleted: --yes deletes, --dry-run says what would be deleted, "
+                "nothing was changed: --yes does it, --dry-run says what it would do, "
                 f"{said}: {command_line(only=others, dry_run=True)}"
             )
         return await work(at, dry_run=dry_run, **given)

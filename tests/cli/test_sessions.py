@@ -425,7 +425,7 @@ def test_a_deletion_without_a_decision_is_refused(deployment: Deployment) -> Non
         dry = deployment.run(*follow(result.stderr.strip().rpartition(": ")[2]))
 
         assert (2, "") == (result.exit_code, result.stdout), decision
-        assert "nothing was deleted" in result.stderr
+        assert "nothing was changed" in result.stderr
         assert "would delete session s1" in dry.stdout
     assert 0 == deployment.run("sessions", "show", *OF_PLAIN).exit_code
 

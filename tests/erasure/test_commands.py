@@ -32,7 +32,7 @@ def test_a_user_is_erased_only_with_yes(filled_folder: Path) -> None:
     dry = run(filled_folder, "erase-user", "--dry-run", "--task-owner", OWNER, "--json")
 
     assert 2 == neither.exit_code
-    assert "nothing was deleted" in neither.stderr
+    assert "nothing was changed" in neither.stderr
     assert 0 == dry.exit_code
     assert answer(dry)["is_dry_run"]
     assert before == read_documents(filled_folder)
