@@ -353,7 +353,7 @@ class _Routes:
         return await self.get_session_info(key)
 
     async def redact_event(self, key: _Key, redact: RedactFields) -> Annotated[Redaction, _SENDABLE]:
-        """Replace an event's content by a marker with its hash, for good; ``dry_run`` only says what goes."""
+        """Replace the content of an event by a marker, permanently; ``dry_run`` only says what goes."""
         return await self.store.redact_event(**key, **redact.model_dump())
 
     async def list_artifacts(self, key: _Key) -> list[str]:

@@ -350,7 +350,7 @@ class MemoryService(Closing, BaseMemoryService):
 
     @operation
     async def delete_user_memory(self, *, app_name: str, user_id: str) -> None:
-        """Remove all memories of a user for good; after the first commit, no search finds them.
+        """Remove all memories of a user permanently; after the first commit, no search finds them.
 
         Nothing stays, so adding a session later starts anew. Damaged memories go, too: what only they could
         name in a bucket is garbage then, which ``gcp-adk-store gc`` removes.

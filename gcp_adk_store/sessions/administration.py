@@ -268,7 +268,7 @@ class SessionAdministration(Closing):
         state: bool = False,
         dry_run: bool = False,
     ) -> Redaction:
-        """Replace an event's content by a marker with the hash of what stood there, for good.
+        """Replace an event's content by a marker with the hash of what stood there, permanently.
 
         One commit changes the session document and the segments that hold the event, and appends an event
         that reports it; :meth:`verify_session` still proves the history. All events with this id are

@@ -35,7 +35,7 @@ class _OptionsOfBoth(TypedDict, total=False):
     once summaries of its event compaction cover the others. ``HistoryConfig`` asks for either in one call."""
     default_ttl_seconds: float | None
     """*ttl_seconds* of sessions that are made without one, such as those that ADK's servers make; ``None``
-    (default) keeps them for good."""
+    (default) keeps them forever."""
     redactors: Sequence[Callable[[Sequence[str]], Any]]
     """Functions that change the texts of events and state before they are stored, in this order: each gets
     them in a list, and returns as many; a function, which runs in a thread, or a coroutine function. If one
@@ -69,7 +69,7 @@ class ServiceOptions(TypedDict, total=False):
     """With *index_on_append*: returns ADK's memory entries to keep of a turn's events, instead of the events
     themselves; a function or a coroutine function. It runs after the append, and may call a model."""
     task_ttl_seconds: float | None
-    """Seconds after its last save at which an A2A task ends; ``None`` (default) keeps tasks for good."""
+    """Seconds after its last save at which an A2A task ends; ``None`` (default) keeps tasks forever."""
     task_owner_resolver: Callable[[Any], str] | None
     """Returns the owner of a call of ``a2a-sdk`` from its context; ``None`` (default) takes the SDK's, by the
     name of the call's user."""

@@ -159,7 +159,7 @@ class TaskLayout:
             packed: Its bytes.
             save_id: By which a repeated attempt recognises what an earlier one stored.
             must: The condition on the stored task.
-            expiry: When it ends; ``None`` keeps it for good.
+            expiry: When it ends; ``None`` keeps it forever.
             before: Paths of the pieces of the task that it replaces.
 
         Raises:

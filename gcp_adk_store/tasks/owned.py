@@ -40,7 +40,7 @@ class OwnedOptions(TypedDict, total=False):
     """Start of the collections' names; ``adk`` by default."""
     ttl_seconds: float | None
     """Seconds after its last write at which a task or a config ends, by the database's clock: then it is not
-    found. At most 100 years; by default it stays for good."""
+    found. At most 100 years; by default it stays forever."""
     owner_resolver: OwnerResolver
     """Returns the owner of a call; by default the name of its user. All callers without authentication are
     one owner."""
