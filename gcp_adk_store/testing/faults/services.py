@@ -5,15 +5,13 @@ service itself goes: ``Runner(session_service=FaultySessionService(InMemorySessi
 """
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from google.adk.artifacts import BaseArtifactService
-from google.adk.artifacts.base_artifact_service import ArtifactVersion
 from google.adk.events import Event
 from google.adk.sessions import BaseSessionService, Session
-from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
-from google.genai import types
 
 from gcp_adk_store.errors import OutcomeUnknownError, UnavailableError
 from gcp_adk_store.kernel.concurrency import Limiter, Lru
@@ -33,9 +31,34 @@ from gcp_adk_store.testing.faults.plans import (
 )
 
 T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Any])
+_Unanswered = type[OutcomeUnknownError | UnavailableError]
 
 _LOST: Final = 1000
 """Appends whose answer was lost, and which their callers may repeat."""
+
+
+def _passed_on(method: Method, unanswered: _Unanswered) -> Method:
+    """Return a method that asks the plan about each call, and passes it on or lets it go wrong."""
+
+    @functools.wraps(method)
+    async def call(self: Any, **given: Any) -> Any:
+        work = functools.partial(getattr(self.inner, method.__name__), **given)
+        fault = self._injector.next(given.get("app_name", ""), method.__name__)
+        return await _go_wrong(fault, work, unanswered)
+
+    call.__isabstractmethod__ = False  # type: ignore[attr-defined]  # as the wrapped one is
+    return cast("Method", call)
+
+
+def _write(method: Method) -> Method:
+    """Return the *method*, which changes something, of a wrapped service."""
+    return _passed_on(method, OutcomeUnknownError)
+
+
+def _read(method: Method) -> Method:
+    """Return the *method*, which changes nothing, of a wrapped service."""
+    return _passed_on(method, UnavailableError)
 
 
 class FaultySessionService(Planned, BaseSessionService):
@@ -54,65 +77,21 @@ class FaultySessionService(Planned, BaseSessionService):
         self.inner = inner
         """The service that does it: for what it has beyond ADK's interface."""
         super().__init__(Injector("sessions", plan))
-        self._calls = _FaultyCalls(self._injector)
         self._limiter = Limiter()
         self._lost = Lru[tuple[int, str], tuple[Session, Session]](_LOST)
         """By a caller's session and the event whose answer was lost: that session, and one that has it."""
 
-    async def create_session(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        state: dict[str, Any] | None = None,
-        session_id: str | None = None,
-    ) -> Session:
-        """Make a session."""
-        return await self._calls.write(
-            app_name,
-            "create_session",
-            lambda: self.inner.create_session(
-                app_name=app_name, user_id=user_id, state=state, session_id=session_id
-            ),
-        )
-
-    async def get_session(
-        self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
-    ) -> Session | None:
-        """Return a session, or ``None``."""
-        return await self._calls.read(
-            app_name,
-            "get_session",
-            lambda: self.inner.get_session(
-                app_name=app_name, user_id=user_id, session_id=session_id, config=config
-            ),
-        )
-
-    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
-        """Return the sessions of a user or an app."""
-        return await self._calls.read(
-            app_name, "list_sessions", lambda: self.inner.list_sessions(app_name=app_name, user_id=user_id)
-        )
-
-    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """Remove a session."""
-        await self._calls.write(
-            app_name,
-            "delete_session",
-            lambda: self.inner.delete_session(app_name=app_name, user_id=user_id, session_id=session_id),
-        )
-
-    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
-        """Return the user's state."""
-        return await self._calls.read(
-            app_name, "get_user_state", lambda: self.inner.get_user_state(app_name=app_name, user_id=user_id)
-        )
+    create_session = _write(BaseSessionService.create_session)
+    get_session = _read(BaseSessionService.get_session)
+    list_sessions = _read(BaseSessionService.list_sessions)
+    delete_session = _write(BaseSessionService.delete_session)
+    get_user_state = _read(BaseSessionService.get_user_state)
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store *event*, then apply it to *session*, unless the answer is lost on the way."""
         if event.partial:
             return await self.inner.append_event(session, event)
-        fault = self._calls.injector.next(session.app_name, "append_event")
+        fault = self._injector.next(session.app_name, "append_event")
         async with self._limiter.permit(id(session)):  # tasks that share a session append one by one
             return await self._append(fault, session, event)
 
@@ -124,20 +103,19 @@ class FaultySessionService(Planned, BaseSessionService):
         place = (id(session), event.id)
         lost = self._lost.lookup(place)
         if lost is None and (fault is None or isinstance(fault, Delay)):
-            return await self._calls.go_wrong(
-                fault, lambda: self.inner.append_event(session, event), unanswered=OutcomeUnknownError
-            )
+            store = functools.partial(self.inner.append_event, session, event)
+            return await _go_wrong(fault, store, OutcomeUnknownError)
         self._apply_temp_state(session, event)
         # Whether the caller learns of it is not known yet: it is done with copies.
         apart = session.model_copy(deep=True) if lost is None else lost[1]
         event_apart = event.model_copy(deep=True)
 
-        async def store() -> Event:
+        async def store_apart() -> Event:
             stored = await self.inner.append_event(apart, event_apart)
             self._lost.put(place, (session, apart))
             return stored
 
-        stored = await self._calls.go_wrong(fault, store, unanswered=OutcomeUnknownError)
+        stored = await _go_wrong(fault, store_apart, OutcomeUnknownError)
         self._lost.forget(lambda known: known == place)
         event.actions.state_delta = stored.actions.state_delta
         _take_over(session, apart, event)
@@ -155,158 +133,30 @@ class FaultyArtifactService(Planned, BaseArtifactService):
         self.inner = inner
         """The service that does it: for what it has beyond ADK's interface."""
         super().__init__(Injector("artifacts", plan))
-        self._calls = _FaultyCalls(self._injector)
 
-    async def save_artifact(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        filename: str,
-        artifact: types.Part | dict[str, Any],
-        session_id: str | None = None,
-        custom_metadata: dict[str, Any] | None = None,
-    ) -> int:
-        """Save a new version and return its number."""
-        return await self._calls.write(
-            app_name,
-            "save_artifact",
-            lambda: self.inner.save_artifact(
-                app_name=app_name,
-                user_id=user_id,
-                filename=filename,
-                artifact=artifact,
-                session_id=session_id,
-                custom_metadata=custom_metadata,
-            ),
-        )
-
-    async def load_artifact(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        filename: str,
-        session_id: str | None = None,
-        version: int | None = None,
-    ) -> types.Part | None:
-        """Return a version, by default the latest."""
-        return await self._calls.read(
-            app_name,
-            "load_artifact",
-            lambda: self.inner.load_artifact(
-                app_name=app_name,
-                user_id=user_id,
-                filename=filename,
-                session_id=session_id,
-                version=version,
-            ),
-        )
-
-    async def list_artifact_keys(
-        self, *, app_name: str, user_id: str, session_id: str | None = None
-    ) -> list[str]:
-        """Return the filenames of a scope."""
-        return await self._calls.read(
-            app_name,
-            "list_artifact_keys",
-            lambda: self.inner.list_artifact_keys(app_name=app_name, user_id=user_id, session_id=session_id),
-        )
-
-    async def delete_artifact(
-        self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
-    ) -> None:
-        """Remove an artifact with all its versions."""
-        await self._calls.write(
-            app_name,
-            "delete_artifact",
-            lambda: self.inner.delete_artifact(
-                app_name=app_name, user_id=user_id, filename=filename, session_id=session_id
-            ),
-        )
-
-    async def list_versions(
-        self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
-    ) -> list[int]:
-        """Return the numbers of all versions."""
-        return await self._calls.read(
-            app_name,
-            "list_versions",
-            lambda: self.inner.list_versions(
-                app_name=app_name, user_id=user_id, filename=filename, session_id=session_id
-            ),
-        )
-
-    async def list_artifact_versions(
-        self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
-    ) -> list[ArtifactVersion]:
-        """Return all versions, described."""
-        return await self._calls.read(
-            app_name,
-            "list_artifact_versions",
-            lambda: self.inner.list_artifact_versions(
-                app_name=app_name, user_id=user_id, filename=filename, session_id=session_id
-            ),
-        )
-
-    async def get_artifact_version(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        filename: str,
-        session_id: str | None = None,
-        version: int | None = None,
-    ) -> ArtifactVersion | None:
-        """Return one version, described; by default the latest."""
-        return await self._calls.read(
-            app_name,
-            "get_artifact_version",
-            lambda: self.inner.get_artifact_version(
-                app_name=app_name,
-                user_id=user_id,
-                filename=filename,
-                session_id=session_id,
-                version=version,
-            ),
-        )
+    save_artifact = _write(BaseArtifactService.save_artifact)
+    load_artifact = _read(BaseArtifactService.load_artifact)
+    list_artifact_keys = _read(BaseArtifactService.list_artifact_keys)
+    delete_artifact = _write(BaseArtifactService.delete_artifact)
+    list_versions = _read(BaseArtifactService.list_versions)
+    list_artifact_versions = _read(BaseArtifactService.list_artifact_versions)
+    get_artifact_version = _read(BaseArtifactService.get_artifact_version)
 
 
-class _FaultyCalls:
-    """Asks a plan about each call, and does it or lets it go wrong."""
+async def _go_wrong(fault: Fault | None, work: Callable[[], Awaitable[T]], unanswered: _Unanswered) -> T:
+    """Run *work* as *fault* has it; *unanswered* is what a lost answer raises.
 
-    def __init__(self, injector: Injector) -> None:
-        self.injector = injector
-
-    async def write(self, app: str, method: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Run *work*, which changes something, unless the plan says otherwise."""
-        fault = self.injector.next(app, method)
-        return await self.go_wrong(fault, work, unanswered=OutcomeUnknownError)
-
-    async def read(self, app: str, method: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Run *work*, which changes nothing, unless the plan says otherwise."""
-        return await self.go_wrong(self.injector.next(app, method), work, unanswered=UnavailableError)
-
-    async def go_wrong(
-        self,
-        fault: Fault | None,
-        work: Callable[[], Awaitable[T]],
-        *,
-        unanswered: type[OutcomeUnknownError | UnavailableError],
-    ) -> T:
-        """Run *work* as *fault* has it; *unanswered* is what a lost answer raises.
-
-        Raises:
-            UnavailableError: *work* was not run; or what the fault names.
-            OutcomeUnknownError: it was, if that is what *unanswered* says.
-        """
-        await _withheld(fault)
-        result = await work()
-        if isinstance(fault, Lose | Cut | Garble) or (
-            isinstance(fault, Hold) and fault.stage == "after" and not await _released(fault)
-        ):
-            raise unanswered("the answer was lost on purpose")
-        return result
+    Raises:
+        UnavailableError: *work* was not run; or what the fault names.
+        OutcomeUnknownError: it was, if that is what *unanswered* says.
+    """
+    await _withheld(fault)
+    result = await work()
+    if isinstance(fault, Lose | Cut | Garble) or (
+        isinstance(fault, Hold) and fault.stage == "after" and not await _released(fault)
+    ):
+        raise unanswered("the answer was lost on purpose")
+    return result
 
 
 async def _withheld(fault: Fault | None) -> None:
