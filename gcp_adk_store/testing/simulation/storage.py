@@ -1,10 +1,10 @@
 """The simulated service: documents and objects behind a network."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import datetime
-from typing import Final, TypeVar
+from functools import partial, wraps
+from typing import Any, Final, TypeVar, cast
 
 from google.adk.platform import time as platform_time
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -12,16 +12,17 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from gcp_adk_store import machine
 from gcp_adk_store.cloud import retry
 from gcp_adk_store.cloud.firestore.documents import ServerClock
-from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
+from gcp_adk_store.codec.objects import ObjectFields, ScannedObject
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError, UnavailableError
 from gcp_adk_store.kernel.operation import part_of
-from gcp_adk_store.kernel.ports import Backend, Documents, ReadAt, Reads
+from gcp_adk_store.kernel.ports import Backend, Documents, Objects, ReadAt, Reads
 from gcp_adk_store.model.payloads import LeftFile
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits
 from gcp_adk_store.testing.simulation.network import Link
 
 T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 _AGAIN_S: Final = (0.025, 0.05)
 """The pause before a stream that broke is opened again."""
@@ -51,7 +52,7 @@ class SimulatedReads:
         async def work() -> list[Document | None]:
             return await (await self._inner()).get(paths, fields=fields)
 
-        return await self._call("get", work, f"{' '.join(paths)}")
+        return await self._call("get", work, " ".join(paths))
 
     async def query(
         self,
@@ -213,6 +214,18 @@ class _Stream:
             task.get_loop().call_soon(task.cancel)
 
 
+def _request(what: str, method: Method, unanswered: type[StoreError]) -> Method:
+    """Return the *method* of the port in one request, about the first name among its arguments."""
+
+    @wraps(method)
+    async def call(self: "SimulatedObjects", *args: Any, **given: Any) -> Any:
+        work = partial(getattr(self.served, method.__name__), *args, **given)
+        about = next(arg for arg in args if isinstance(arg, str))
+        return await self.request(what, work, about, unanswered)
+
+    return cast("Method", call)
+
+
 class SimulatedObjects:
     """The service's objects, as :class:`gcp_adk_store.kernel.ports.Objects` says."""
 
@@ -220,7 +233,7 @@ class SimulatedObjects:
 
     def __init__(self, link: Link, backend: Backend, limits: ArtifactLimits) -> None:
         self._link = link
-        self._served = backend.objects
+        self.served = backend.objects
         self._policy = retry.RetryPolicy(attempt_s=limits.request_timeout_s, deadline_s=limits.deadline_s)
         self.uploads = SimulatedUploads(self, backend)
 
@@ -231,19 +244,13 @@ class SimulatedObjects:
 
     def uri_of(self, name: str) -> str:
         """Return the URI of an object."""
-        return self._served.uri_of(name)
+        return self.served.uri_of(name)
 
-    async def read_request(self, what: str, work: Callable[[], Awaitable[T]], about: str) -> T:
-        """Send a request that changes nothing, again if it is not answered."""
-        return await self._call(what, work, about, UnavailableError)
-
-    async def write_request(self, what: str, work: Callable[[], Awaitable[T]], about: str) -> T:
-        """Send a request under a condition, again if it is not answered."""
-        return await self._call(what, work, about, OutcomeUnknownError)
-
-    async def _call(
+    async def request(
         self, what: str, work: Callable[[], Awaitable[T]], about: str, unanswered: type[StoreError]
     ) -> T:
+        """Send a request, again if it is not answered; at the end it raises *unanswered*."""
+
         async def attempt(timeout_s: float) -> T:
             return await self._link.request(
                 what, work, about=about, timeout_s=timeout_s, unanswered=unanswered
@@ -252,70 +259,25 @@ class SimulatedObjects:
         with part_of(self._policy.deadline_s):
             return await retry.call(attempt, policy=self._policy)
 
-    async def create(
-        self, name: str, upload: ObjectFields, *, marks: Mapping[str, str] | None = None
-    ) -> None:
-        """As the port."""
-        await self.write_request(
-            "create object", lambda: self._served.create(name, upload, marks=marks), name
-        )
-
-    async def copy(self, source: StoredObject, name: str, fields: ObjectFields) -> None:
-        """As the port."""
-        await self.write_request("copy object", lambda: self._served.copy(source, name, fields), name)
-
-    async def names(self, prefix: str, *, delimiter: str | None) -> list[str]:
-        """As the port."""
-        return await self.read_request(
-            "list objects", lambda: self._served.names(prefix, delimiter=delimiter), prefix
-        )
-
-    async def infos(self, prefix: str, *, delimiter: str | None, hashes: bool = False) -> list[StoredObject]:
-        """As the port."""
-        return await self.read_request(
-            "list objects", lambda: self._served.infos(prefix, delimiter=delimiter, hashes=hashes), prefix
-        )
-
-    async def info(self, name: str) -> StoredObject | None:
-        """As the port."""
-        return await self.read_request("stat object", lambda: self._served.info(name), name)
-
-    async def read(
-        self, name: str, *, generation: int | None, part: tuple[int, int] | None = None
-    ) -> tuple[bytes, int] | None:
-        """As the port."""
-        return await self.read_request(
-            "read object", lambda: self._served.read(name, generation=generation, part=part), name
-        )
-
-    async def keep_until(self, prefix: str, time: datetime) -> None:
-        """As the port."""
-        await self.write_request("patch object", lambda: self._served.keep_until(prefix, time), prefix)
+    create = _request("create object", Objects.create, OutcomeUnknownError)
+    copy = _request("copy object", Objects.copy, OutcomeUnknownError)
+    names = _request("list objects", Objects.names, UnavailableError)
+    infos = _request("list objects", Objects.infos, UnavailableError)
+    info = _request("stat object", Objects.info, UnavailableError)
+    read = _request("read object", Objects.read, UnavailableError)
+    keep_until = _request("patch object", Objects.keep_until, OutcomeUnknownError)
+    mark = _request("patch object", Objects.mark, OutcomeUnknownError)
+    delete_unchanged = _request("delete object", Objects.delete_unchanged, OutcomeUnknownError)
+    delete = _request("delete object", Objects.delete, OutcomeUnknownError)
 
     async def scan(self, prefix: str) -> AsyncIterator[list[ScannedObject]]:
         """As the port; one request lists all."""
 
         async def pages() -> list[list[ScannedObject]]:
-            return [page async for page in self._served.scan(prefix)]
+            return [page async for page in self.served.scan(prefix)]
 
-        for page in await self.read_request("list objects", pages, prefix):
+        for page in await self.request("list objects", pages, prefix, UnavailableError):
             yield page
-
-    async def mark(self, name: str, metadata: Mapping[str, str]) -> bool:
-        """As the port."""
-        return await self.write_request("patch object", lambda: self._served.mark(name, metadata), name)
-
-    async def delete_unchanged(self, name: str, version: str) -> bool:
-        """As the port."""
-        return await self.write_request(
-            "delete object", lambda: self._served.delete_unchanged(name, version), name
-        )
-
-    async def delete(self, name: str, *, generation: int | None) -> None:
-        """As the port."""
-        await self.write_request(
-            "delete object", lambda: self._served.delete(name, generation=generation), name
-        )
 
     async def left(self, *, every: bool) -> list[LeftFile]:  # noqa: ARG002  # of the port
         """As the port: none, without a request."""
@@ -351,8 +313,9 @@ class SimulatedUploads:
         async def piece(start: int, count: int) -> bytes:
             return data[start : start + count]
 
-        await self._objects.write_request(
+        await self._objects.request(
             "upload object",
             lambda: self._served.create(name, fields, size=size, read_at=piece, on_progress=on_progress),
             name,
+            OutcomeUnknownError,
         )
