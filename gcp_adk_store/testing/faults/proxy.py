@@ -2,14 +2,22 @@
 
 import asyncio
 import contextlib
+import http.client
+import logging
+import socket
+import socketserver
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from gcp_adk_store.testing.faults.plans import Hold, Injector, Planned
+
+logger = logging.getLogger(__name__)
 
 _BLOCK_BYTES: Final = 256 * 1024
 
@@ -75,6 +83,49 @@ async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
     with contextlib.suppress(OSError):
         if target.can_write_eof():
             target.write_eof()
+
+
+class HttpServer(ThreadingHTTPServer):
+    """Speaks HTTP with many clients at once, each from a thread of its own."""
+
+    # The default backlog of 5 refuses connections when fifty clients start at once.
+    request_queue_size = 256
+    daemon_threads = True
+
+    def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
+        """Listen; port 0 takes a free one."""
+        self._connections: set[socket.socket] = set()
+        super().__init__((host, port), handler)
+
+    def server_bind(self) -> None:
+        """Bind without asking DNS for the host's name, which can take seconds offline."""
+        socketserver.TCPServer.server_bind(self)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a new connection."""
+        self._connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """End a connection."""
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def cut(self) -> int:
+        """End every connection, also those kept alive for a next request; return how many there were."""
+        connections = list(self._connections)
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        return len(connections)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  # inherited name
+        """Log what ended a connection: a client that went away is not an error."""
+        if isinstance(sys.exception(), (OSError, http.client.HTTPException)):
+            logger.debug("connection of %s ended", client_address)
+        else:
+            # socketserver calls this inside its except clause.
+            logger.exception("connection of %s failed", client_address)  # noqa: LOG004
 
 
 _START_S: Final = 30.0

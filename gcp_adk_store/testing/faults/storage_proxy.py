@@ -10,14 +10,13 @@ import logging
 import math
 import re
 import socket
-import socketserver
 import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar, Final
+from http.server import BaseHTTPRequestHandler
+from typing import ClassVar, Final
 from urllib.parse import unquote, urlsplit
 
 from gcp_adk_store.testing.faults.plans import (
@@ -33,7 +32,7 @@ from gcp_adk_store.testing.faults.plans import (
     Refuse,
     no_faults,
 )
-from gcp_adk_store.testing.faults.proxy import Proxy
+from gcp_adk_store.testing.faults.proxy import HttpServer, Proxy
 
 _IN_BUCKET: Final = re.compile(r"(?:/(?:upload|download))?(?:/storage/v1)?/b/(?P<bucket>[^/]+)(?P<rest>/.*)?")
 # The XML API's form, which signed and public URLs have.
@@ -136,44 +135,13 @@ class StorageProxy(Proxy):
         self._server.shutdown()
 
 
-class _Server(ThreadingHTTPServer):
-    # The default backlog of 5 refuses connections when fifty clients start at once.
-    request_queue_size = 256
-    daemon_threads = True
-
+class _Server(HttpServer):
     def __init__(self, upstream: str, proxy: Proxy, injector: Injector) -> None:
         self.upstream = upstream
         self.proxy = proxy
         self.injector = injector
         self.stopping = threading.Event()
-        self._connections: set[socket.socket] = set()
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    def server_bind(self) -> None:
-        # Not the base class's: it asks DNS for the host's name, which can take seconds offline.
-        socketserver.TCPServer.server_bind(self)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self._connections.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        self._connections.discard(request)
-        super().shutdown_request(request)
-
-    def cut(self) -> int:
-        connections = list(self._connections)
-        for connection in connections:
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        return len(connections)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  # inherited name
-        if isinstance(sys.exception(), (OSError, http.client.HTTPException)):
-            logger.debug("connection of %s ended", client_address)
-        else:
-            # socketserver calls this inside its except clause.
-            logger.exception("connection of %s failed", client_address)  # noqa: LOG004
+        super().__init__("127.0.0.1", 0, _Handler)
 
 
 class _Handler(BaseHTTPRequestHandler):

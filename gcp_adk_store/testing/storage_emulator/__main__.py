@@ -1,7 +1,5 @@
 """Run the storage emulator until a signal stops it."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

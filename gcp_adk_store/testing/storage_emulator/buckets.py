@@ -1,10 +1,9 @@
 """Answer requests about buckets and their IAM policies."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gcp_storage_emulator.handlers import (
     buckets as gse,
@@ -20,12 +19,7 @@ from gcp_adk_store.testing.storage_emulator.exchange import (
     not_emulated,
 )
 from gcp_adk_store.testing.storage_emulator.resources import Preconditions, Version
-from gcp_adk_store.testing.storage_emulator.storage import ListQuery, select_page
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from gcp_adk_store.testing.storage_emulator.storage import StrictStorage
+from gcp_adk_store.testing.storage_emulator.storage import ListQuery, StrictStorage, select_page
 
 _DEFAULT_STORAGE_CLASS: Final = "STANDARD"
 _SETTINGS: Final = (

@@ -1,8 +1,6 @@
 """Answer requests that create an object from other objects."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from gcp_adk_store.testing.storage_emulator.exchange import (
     JsonObject,
@@ -22,10 +20,8 @@ from gcp_adk_store.testing.storage_emulator.resources import (
     version_of,
     writable_fields,
 )
+from gcp_adk_store.testing.storage_emulator.storage import StrictStorage
 from gcp_adk_store.testing.storage_emulator.uploads import check_live
-
-if TYPE_CHECKING:
-    from gcp_adk_store.testing.storage_emulator.storage import StrictStorage
 
 MAX_COMPOSE_SOURCES: Final = 32
 

@@ -1,17 +1,14 @@
 """Requests and answers of the emulator: their kinds, names, errors and projections."""
 
-from __future__ import annotations
-
 import html
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from email.message import Message
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 from urllib.parse import parse_qs, quote, urlsplit
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 CLIENT_CLOSED_REQUEST: Final = 499  # What a cancelled resumable upload answers.
 
@@ -96,10 +93,6 @@ def not_emulated(what: str) -> ApiError:
     return ApiError(HTTPStatus.NOT_IMPLEMENTED, f"Not supported by this emulator: {what}")
 
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from email.message import Message
-
 JsonObject: TypeAlias = dict[str, Any]
 
 
@@ -118,7 +111,7 @@ class Request:
     """What the route found in the path, decoded."""
 
     @classmethod
-    def parse(cls, *, method: str, target: str, headers: Message, body: bytes, base_url: str) -> Request:
+    def parse(cls, *, method: str, target: str, headers: Message, body: bytes, base_url: str) -> Self:
         """Split *target* into path and query; an absolute URL is taken as its path."""
         parts = urlsplit(target if target.startswith("http") else f"http://host{target}")
         return cls(
@@ -229,9 +222,6 @@ def media_link(base_url: str, bucket: str, name: str, generation: int) -> str:
     return f"{base_url}/download{path}?generation={generation}&alt=media"
 
 
-if TYPE_CHECKING:
-    from gcp_adk_store.testing.storage_emulator.exchange import JsonObject
-
 _KEY_NAME: Final = re.compile(
     r"projects/[^/\s]+/locations/[a-z0-9-]+/keyRings/[\w-]{1,63}/cryptoKeys/[\w-]{1,63}", re.ASCII
 )
@@ -249,9 +239,6 @@ def key_fields(name: str | None) -> JsonObject:
         raise bad_request(f"Invalid Cloud KMS key name: {name!r}")
     return {"kmsKeyName": f"{name}/cryptoKeyVersions/1"}
 
-
-if TYPE_CHECKING:
-    from gcp_adk_store.testing.storage_emulator.exchange import JsonObject
 
 Mask: TypeAlias = dict[str, "Mask"]
 """Selected names; an empty mask selects everything below."""

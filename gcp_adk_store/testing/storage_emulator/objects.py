@@ -1,13 +1,11 @@
 """Read, list, change and delete objects, and download their contents."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import zlib
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gcp_storage_emulator.gcs_glob import (
     gcs_glob_match,
@@ -32,10 +30,7 @@ from gcp_adk_store.testing.storage_emulator.resources import (
     replaced_fields,
     version_of,
 )
-from gcp_adk_store.testing.storage_emulator.storage import ListQuery, select_page
-
-if TYPE_CHECKING:
-    from gcp_adk_store.testing.storage_emulator.storage import StrictStorage
+from gcp_adk_store.testing.storage_emulator.storage import ListQuery, StrictStorage, select_page
 
 
 def find_for_reading(storage: StrictStorage, request: Request) -> JsonObject:
@@ -136,9 +131,6 @@ def _replace_fields(storage: StrictStorage, resource: JsonObject, fields: JsonOb
     storage.patch_object(resource["bucket"], resource["name"], changed)
     return json_response(changed)
 
-
-if TYPE_CHECKING:
-    from gcp_adk_store.testing.storage_emulator.storage import StrictStorage
 
 _DEFAULT_CONTENT_TYPE: Final = "application/octet-stream"
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

@@ -1,28 +1,25 @@
 """Resources of objects: metadata, hashes, preconditions, ranges."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import google_crc32c
 
 from gcp_adk_store.testing.storage_emulator.exchange import (
     ApiError,
+    JsonObject,
     bad_request,
     media_link,
     not_emulated,
     self_link,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _FAILED = "At least one of the pre-conditions you specified did not hold."
 
@@ -44,7 +41,7 @@ class Preconditions:
     metageneration_not_match: int | None = None
 
     @classmethod
-    def parse(cls, values: Mapping[str, Any], *, prefix: str = "if") -> Preconditions:
+    def parse(cls, values: Mapping[str, Any], *, prefix: str = "if") -> Self:
         """Read the conditions from a query or a JSON object.
 
         Args:
@@ -193,9 +190,6 @@ def parse_content_range(header: str | None, *, length: int) -> ContentRange:
     return ContentRange(start=start, total=total)
 
 
-if TYPE_CHECKING:
-    from gcp_adk_store.testing.storage_emulator.exchange import JsonObject
-
 MAX_CUSTOM_METADATA_BYTES: Final = 8 * 1024
 
 WRITABLE_FIELDS: Final = (
@@ -304,10 +298,6 @@ def _refuse_unenforced(sent: JsonObject) -> None:
             raise not_emulated(f"object field {name}")
 
 
-if TYPE_CHECKING:
-    from gcp_adk_store.testing.storage_emulator.exchange import JsonObject
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hashes:
     """Hashes a sender claims for its bytes, in base64; None where it claims nothing."""
@@ -316,7 +306,7 @@ class Hashes:
     crc32c: str | None = None
 
     @classmethod
-    def parse(cls, metadata: JsonObject, *, header: str | None) -> Hashes:
+    def parse(cls, metadata: JsonObject, *, header: str | None) -> Self:
         """Read the claims from an object's metadata and from ``X-Goog-Hash``; the header wins."""
         claims = dict(claim.strip().split("=", 1) for claim in (header or "").split(",") if "=" in claim)
         return cls(
@@ -324,7 +314,7 @@ class Hashes:
             crc32c=claims.get("crc32c", metadata.get("crc32c")),
         )
 
-    def check(self, actual: Hashes) -> None:
+    def check(self, actual: "Hashes") -> None:
         """Return if no claim differs from *actual*, or refuse the upload with 400."""
         for kind, claimed, found in (
             ("MD5 hash", self.md5, actual.md5),

@@ -1,16 +1,15 @@
 """Find what answers a request, also for those in one batch."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from email import message_from_bytes
+from email.message import Message
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 from urllib.parse import unquote
 
 from gcp_storage_emulator import exceptions as gse
@@ -30,9 +29,6 @@ from gcp_adk_store.testing.storage_emulator.exchange import (
     xml_error_body,
 )
 from gcp_adk_store.testing.storage_emulator.storage import StrictStorage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Handler: TypeAlias = Callable[[StrictStorage, Request], Response]
 
@@ -188,11 +184,6 @@ def _error(request: Request, error: ApiError) -> Response:
         )
     return json_response(error_body(error.status, error.message), status=error.status, headers=error.headers)
 
-
-if TYPE_CHECKING:
-    from email.message import Message
-
-    from gcp_adk_store.testing.storage_emulator.storage import StrictStorage
 
 PATH: Final = "/batch/storage/v1"
 MAX_CALLS: Final = 100

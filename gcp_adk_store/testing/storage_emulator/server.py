@@ -1,21 +1,18 @@
 """Speak HTTP/1.1 to many clients at once and guard the storage with one lock."""
 
-from __future__ import annotations
-
 import logging
-import socket
-import socketserver
-import sys
 import threading
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from http.server import BaseHTTPRequestHandler
+from typing import ClassVar, Final, cast
 
 from gcp_storage_emulator.handlers import (
     buckets as gse,
 )
 
+from gcp_adk_store.testing.faults.proxy import HttpServer
 from gcp_adk_store.testing.storage_emulator.exchange import (
     CLIENT_CLOSED_REQUEST,
     ApiError,
@@ -29,9 +26,6 @@ from gcp_adk_store.testing.storage_emulator.exchange import (
 from gcp_adk_store.testing.storage_emulator.routing import answer_request
 from gcp_adk_store.testing.storage_emulator.storage import StrictStorage
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 logger = logging.getLogger(__name__)
 
 _PHRASES: Final = {
@@ -41,7 +35,7 @@ _PHRASES: Final = {
 _BODILESS: Final = {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}
 
 
-class StorageEmulator(ThreadingHTTPServer):
+class StorageEmulator(HttpServer):
     """A listening server with its own empty storage.
 
     Opening it binds the port; ``serve_forever`` answers until ``shutdown``.
@@ -51,15 +45,10 @@ class StorageEmulator(ThreadingHTTPServer):
         ApiError: a bucket's name is not legal.
     """
 
-    # The default backlog of 5 refuses connections when fifty clients start at once.
-    request_queue_size = 256
-    daemon_threads = True
-
     def __init__(self, *, host: str = "127.0.0.1", port: int = 0, buckets: Sequence[str] = ()) -> None:
         self.storage = StrictStorage()
         self.lock = threading.Lock()
-        self._connections: set[socket.socket] = set()
-        super().__init__((host, port), _Handler)
+        super().__init__(host, port, _Handler)
         for name in buckets:
             bucket = gse.create_bucket(check_bucket_name(name), self.storage)
             if bucket:
@@ -71,38 +60,10 @@ class StorageEmulator(ThreadingHTTPServer):
         host, port = cast("tuple[str, int]", self.server_address[:2])
         return f"http://{host}:{port}"
 
-    def server_bind(self) -> None:
-        """Bind without asking DNS for the host's name, which can take seconds offline."""
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = cast("tuple[str, int]", self.server_address[:2])
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a new connection from a thread of its own."""
-        self._connections.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        """End a connection."""
-        self._connections.discard(request)
-        super().shutdown_request(request)
-
     def server_close(self) -> None:
-        """Stop listening and end every connection.
-
-        A pooled keep-alive connection would otherwise be served after the end.
-        """
+        """Stop listening and end every connection."""
         super().server_close()
-        for connection in list(self._connections):
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  # inherited name
-        """Log what ended a connection: a client that went away is not an error."""
-        if isinstance(sys.exception(), (ConnectionError, TimeoutError)):
-            logger.debug("client %s went away", client_address)
-        else:
-            # socketserver calls this inside its except clause.
-            logger.exception("connection of %s failed", client_address)  # noqa: LOG004
+        self.cut()
 
 
 @contextmanager

@@ -1,22 +1,18 @@
 """Keep buckets, objects and uploads in memory, and list them."""
 
-from __future__ import annotations
-
 import base64
 import json
 import time
 from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Self
 from urllib.parse import quote
 
 from gcp_storage_emulator.storage import Storage
 
-from gcp_adk_store.testing.storage_emulator.exchange import bad_request, not_found
-
-if TYPE_CHECKING:
-    from gcp_adk_store.testing.storage_emulator.exchange import JsonObject
-    from gcp_adk_store.testing.storage_emulator.resources import ContentRange, Hashes, Preconditions
+from gcp_adk_store.testing.storage_emulator.exchange import JsonObject, bad_request, not_found
+from gcp_adk_store.testing.storage_emulator.resources import ContentRange, Hashes, Preconditions
 
 CHUNK_UNIT: Final = 256 * 1024  # Every chunk but the last is a multiple of this.
 
@@ -63,10 +59,6 @@ class UploadSession:
         self.finished = resource
         self.received = bytearray()
 
-
-if TYPE_CHECKING:
-    from gcp_adk_store.testing.storage_emulator.exchange import JsonObject
-    from gcp_adk_store.testing.storage_emulator.storage import UploadSession
 
 MAX_SOFT_DELETED_BYTES: Final = 64 * 1024 * 1024
 MAX_SOFT_DELETED_OBJECTS: Final = 10_000
@@ -182,9 +174,6 @@ class StrictStorage(Storage):  # type: ignore[misc]  # untyped base
         return f"{bucket_name}/{quote(file_name, safe='')}"
 
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
 MAX_PAGE: Final = 1000  # Also the default; larger requests are cut to it.
 
 
@@ -214,7 +203,7 @@ class ListQuery:
     after: Key | None = None
 
     @classmethod
-    def parse(cls, args: Mapping[str, str]) -> ListQuery:
+    def parse(cls, args: Mapping[str, str]) -> Self:
         """Read the parameters of a list request, or refuse them with 400."""
         try:
             limit = int(args.get("maxResults") or MAX_PAGE)

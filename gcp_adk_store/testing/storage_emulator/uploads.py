@@ -1,14 +1,11 @@
 """Uploads in one request, in parts and resumable."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from dataclasses import dataclass
 from email.message import Message
 from email.parser import BytesHeaderParser
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from gcp_adk_store.testing.storage_emulator.exchange import (
@@ -34,7 +31,7 @@ from gcp_adk_store.testing.storage_emulator.resources import (
     version_of,
     writable_fields,
 )
-from gcp_adk_store.testing.storage_emulator.storage import UploadSession
+from gcp_adk_store.testing.storage_emulator.storage import StrictStorage, UploadSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +90,6 @@ def _read_part(
 
 def _malformed() -> ApiError:
     return bad_request("A multipart upload consists of exactly two parts")
-
-
-if TYPE_CHECKING:
-    from gcp_adk_store.testing.storage_emulator.storage import StrictStorage
 
 
 def insert_object(storage: StrictStorage, request: Request) -> Response:

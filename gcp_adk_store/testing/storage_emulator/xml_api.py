@@ -1,12 +1,10 @@
 """The XML API: downloads and uploads with signed URLs."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gcp_adk_store.testing.storage_emulator import objects
 from gcp_adk_store.testing.storage_emulator.exchange import (
@@ -22,10 +20,8 @@ from gcp_adk_store.testing.storage_emulator.resources import (
     check_length_range,
     writable_fields,
 )
+from gcp_adk_store.testing.storage_emulator.storage import StrictStorage
 from gcp_adk_store.testing.storage_emulator.uploads import create_object
-
-if TYPE_CHECKING:
-    from gcp_adk_store.testing.storage_emulator.exchange import Request
 
 MAX_SECONDS: Final = 7 * 24 * 60 * 60
 
@@ -85,9 +81,6 @@ def _end(*, date: str, seconds: str) -> datetime:
 def _malformed(message: str) -> ApiError:
     return bad_request(f"Your request has a malformed header. {message}", code="MalformedSecurityHeader")
 
-
-if TYPE_CHECKING:
-    from gcp_adk_store.testing.storage_emulator.storage import StrictStorage
 
 _CONDITIONS: Final = {
     "ifGenerationMatch": "x-goog-if-generation-match",
