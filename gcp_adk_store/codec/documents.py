@@ -25,12 +25,9 @@ from gcp_adk_store.codec.segments import (
     conflict_fields,
     initial_fields,
     segment_write,
-    summary_change,
-    summary_fields,
 )
-from gcp_adk_store.codec.spilling import CHUNK_BYTES
 from gcp_adk_store.codec.turns import turn_fields
-from gcp_adk_store.codec.values import FieldValue, encode_state
+from gcp_adk_store.codec.values import CHUNK_BYTES, FieldValue, encode_state
 from gcp_adk_store.codec.writes import (
     FORMAT,
     Delete,
@@ -40,8 +37,7 @@ from gcp_adk_store.codec.writes import (
     Write,
     kept_until,
     of_part,
-    places,
-    times,
+    time_at,
     update,
 )
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
@@ -393,3 +389,33 @@ def ids_of(path: str) -> list[str]:
         return [unescape_name(name) for name in path.split("/")[1::2]]
     except ValueError:
         raise StoredDataError(f"{path} is not the path of a session") from None
+
+
+def summary_fields(summary: Summary) -> dict[str, FieldValue]:
+    """Return the fields that keep what listings show of a session's events."""
+    turns = summary.turns
+    return {"turns": turns.count, "last_turn": turns.last, "last_text": summary.last_text}
+
+
+def summary_change(marker: Marker, append: Append) -> dict[str, FieldValue]:
+    """Return the fields of :func:`summary_fields` that *append* changes."""
+    fields: dict[str, FieldValue] = {}
+    turns = marker.turns and marker.turns.after(append.turns)
+    if turns is not None and (turns != marker.turns or not marker.revision):  # 0 need not be stored before
+        fields |= {"turns": turns.count, "last_turn": turns.last}
+    if append.last_text is not None:
+        fields["last_text"] = append.last_text
+    return fields
+
+
+def times(expiry: Expiry) -> dict[str, FieldValue]:
+    """Return when a session and its parts expire."""
+    fields: dict[str, FieldValue] = {"expire_at": time_at(expiry.at)}
+    if expiry.parts_at is not None:
+        fields["parts_expire_at"] = time_at(expiry.parts_at)
+    return fields
+
+
+def places(spilled: frozenset[PayloadPlace]) -> dict[str, list[str]]:
+    """Return where payloads of a session are."""
+    return {"spilled": sorted(place.value for place in spilled)} if spilled else {}

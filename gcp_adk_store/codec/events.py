@@ -25,8 +25,8 @@ from pydantic_core import PydanticSerializationError
 
 from gcp_adk_store.codec.markers import require_marker
 from gcp_adk_store.codec.packing import unpack
-from gcp_adk_store.codec.spilling import decode_ref, encode_ref
 from gcp_adk_store.codec.texts import LargeMaps
+from gcp_adk_store.codec.values import decode_ref, encode_ref
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.history import replaced_by
 from gcp_adk_store.model.internal_metadata import restored_event

@@ -10,15 +10,21 @@ from typing import Any, Final
 
 from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.packing import pack_archive, pack_segment
-from gcp_adk_store.codec.spilling import decode_ref, encode_ref, unpack_value
 from gcp_adk_store.codec.texts import to_json_bytes
-from gcp_adk_store.codec.values import FieldValue, decode_state, encode_state
+from gcp_adk_store.codec.values import (
+    FieldValue,
+    decode_ref,
+    decode_state,
+    encode_ref,
+    encode_state,
+    unpack_value,
+)
 from gcp_adk_store.codec.writes import FORMAT, Document, Filter, Must, Operator, Write, of_part, update
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.history import digests_of
 from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
-from gcp_adk_store.model.session_fields import Archived, Summary
-from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
+from gcp_adk_store.model.session_fields import Archived
+from gcp_adk_store.model.sessions import Segment, StoredSession
 
 ARCHIVED_FORMAT: Final = 3
 """Number of the layout of a segment whose events the bucket has. Older releases refuse it by this number."""
@@ -75,23 +81,6 @@ DESCRIPTION_FIELDS: Final = ("title", "labels", "label_set")
 
 LABEL_SET: Final = "label_set"
 """The field with the labels as an array, so that one index serves all names of labels."""
-
-
-def summary_fields(summary: Summary) -> dict[str, FieldValue]:
-    """Return the fields that keep what listings show of a session's events."""
-    turns = summary.turns
-    return {"turns": turns.count, "last_turn": turns.last, "last_text": summary.last_text}
-
-
-def summary_change(marker: Marker, append: Append) -> dict[str, FieldValue]:
-    """Return the fields of :func:`summary_fields` that *append* changes."""
-    fields: dict[str, FieldValue] = {}
-    turns = marker.turns and marker.turns.after(append.turns)
-    if turns is not None and (turns != marker.turns or not marker.revision):  # 0 need not be stored before
-        fields |= {"turns": turns.count, "last_turn": turns.last}
-    if append.last_text is not None:
-        fields["last_text"] = append.last_text
-    return fields
 
 
 def description_fields(title: str | None, labels: Mapping[str, str]) -> dict[str, FieldValue]:

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from gcp_adk_store.codec.values import FieldValue, Foreign
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.model.payloads import PayloadPlace
-from gcp_adk_store.model.session_fields import PARTS_GRACE_S, Expiry
+from gcp_adk_store.model.session_fields import PARTS_GRACE_S
 
 FieldPath = tuple[str, ...]
 """Names from the document down to one field of a map."""
@@ -160,14 +159,6 @@ def update(
     )
 
 
-def times(expiry: Expiry) -> dict[str, FieldValue]:
-    """Return when a session and its parts expire."""
-    fields: dict[str, FieldValue] = {"expire_at": _time(expiry.at)}
-    if expiry.parts_at is not None:
-        fields["parts_expire_at"] = _time(expiry.parts_at)
-    return fields
-
-
 def of_part(parts_at: int | None) -> dict[str, FieldValue]:
     """Return when a part expires that is kept until *parts_at*; without it, it never does."""
     return {} if parts_at is None else {"expire_at": kept_until(parts_at)}
@@ -175,15 +166,11 @@ def of_part(parts_at: int | None) -> dict[str, FieldValue]:
 
 def kept_until(parts_at: int) -> datetime:
     """Return the expiry of a part that is kept until *parts_at*, in Unix seconds."""
-    return _time(parts_at + PARTS_GRACE_S)
+    return time_at(parts_at + PARTS_GRACE_S)
 
 
-def places(spilled: frozenset[PayloadPlace]) -> dict[str, list[str]]:
-    """Return where payloads of a session are."""
-    return {"spilled": sorted(place.value for place in spilled)} if spilled else {}
-
-
-def _time(seconds: int) -> datetime:
+def time_at(seconds: int) -> datetime:
+    """Return Unix time as the value of a field."""
     return datetime.fromtimestamp(seconds, UTC)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from gcp_adk_store.codec.indexes import TTL_FIELDS
 from gcp_adk_store.codec.names import MAX_NAME_BYTES
-from gcp_adk_store.codec.spilling import MAX_DOCUMENT_BYTES
+from gcp_adk_store.codec.values import MAX_DOCUMENT_BYTES
 from gcp_adk_store.codec.writes import INT64, Delete, Must, Write, document_size
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.local.encoding import RESERVED, Encoded, micros

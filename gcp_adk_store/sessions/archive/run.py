@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from gcp_adk_store.codec.documents import places, times
 from gcp_adk_store.codec.segments import (
     ARCHIVE_FIELDS,
     archive_payload,
@@ -13,7 +14,7 @@ from gcp_adk_store.codec.segments import (
     archived_fields,
     archives_named,
 )
-from gcp_adk_store.codec.writes import Write, places, times, update
+from gcp_adk_store.codec.writes import Write, update
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, PayloadMissingError, StoreError
 from gcp_adk_store.kernel.concurrency import Pauses, offload
 from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact

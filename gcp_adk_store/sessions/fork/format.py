@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
-from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.documents import Layout, summary_fields
 from gcp_adk_store.codec.events import WHOLE, referring, unpack_text, unreferring
-from gcp_adk_store.codec.segments import initial_fields, segment_write, summary_fields
+from gcp_adk_store.codec.segments import initial_fields, segment_write
 from gcp_adk_store.codec.texts import members
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Write

@@ -13,7 +13,7 @@ from google.adk.sessions import Session
 
 from gcp_adk_store.codec.events import WHOLE, StoredEvent, references
 from gcp_adk_store.codec.redactions import audits_again, has_unreported, lost_audits
-from gcp_adk_store.codec.spilling import spill_state
+from gcp_adk_store.codec.values import spill_state
 from gcp_adk_store.errors import (
     PayloadMissingError,
     SessionExistsError,

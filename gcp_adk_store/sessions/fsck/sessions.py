@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from gcp_adk_store.codec.packing import MAX_SEGMENTS, unpack_archive, unpack_segment
 from gcp_adk_store.codec.segments import archived_fields
-from gcp_adk_store.codec.spilling import decode_ref
 from gcp_adk_store.codec.stored import read_segment, read_session
-from gcp_adk_store.codec.values import FieldValue, encode_state
+from gcp_adk_store.codec.values import FieldValue, decode_ref, encode_state
 from gcp_adk_store.codec.writes import Document, Write
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.history import fold

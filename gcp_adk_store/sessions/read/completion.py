@@ -21,8 +21,8 @@ from gcp_adk_store.codec.events import (
 from gcp_adk_store.codec.memories import content_text, decode_memory
 from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head, read_shard
 from gcp_adk_store.codec.segments import unpack_initial
-from gcp_adk_store.codec.spilling import unpack_value
 from gcp_adk_store.codec.stored import HEADER_FIELDS, archive_of, read_header, read_segment, read_state
+from gcp_adk_store.codec.values import unpack_value
 from gcp_adk_store.codec.writes import Document, has_few_keys
 from gcp_adk_store.errors import (
     PayloadMissingError,
