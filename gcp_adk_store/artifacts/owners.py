@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Literal, Self
+from typing import Literal, Self
 
 from gcp_adk_store.artifacts.versions import ArtifactVersions, is_tombstone
 from gcp_adk_store.codec.names import (
@@ -38,8 +38,6 @@ logger = logging.getLogger(__name__)
 
 Which = Literal["at_point", "all", "none"]
 """The artifacts that a fork takes over."""
-
-WHICH: Final = ("at_point", "all", "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Final, get_args
+from typing import Final
 
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -127,8 +127,6 @@ def create_app(
     Raises:
         InvalidInputError: an argument is of another kind, or *reveal* is unknown.
     """
-    if reveal not in get_args(Reveal):
-        raise InvalidInputError(f"reveal is {reveal!r:.40}, it must be one of {', '.join(get_args(Reveal))}")
     if isinstance(hosts, str):
         raise InvalidInputError("hosts is a text, it must be a list of hosts")
     site = Site(store, authorize=authorize, reveal=reveal, allow_writes=allow_writes, where=where)

@@ -73,6 +73,21 @@ def checks_arguments(method: Method) -> Method:
     return cast("Method", call)
 
 
+def require_count(name: str, given: Any, *, most: int) -> None:
+    """Check the size of a page or of an answer.
+
+    Raises:
+        InvalidInputError: *given* is no whole number from 1 to *most*.
+    """
+    if not is_count(given) or given > most:
+        raise InvalidInputError(f"{name} is {given!r:.40}, it must be 1 to {most}")
+
+
+def is_count(given: object) -> bool:
+    """Return whether *given* is a whole number from 1 on."""
+    return isinstance(given, int) and not isinstance(given, bool) and given >= 1
+
+
 _IDS: Final = ("app_name", "user_id", "session_id", "filename", "version", "task_id")
 
 

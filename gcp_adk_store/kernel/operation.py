@@ -20,6 +20,7 @@ from typing import (
     Any,
     BinaryIO,
     Final,
+    Literal,
     NamedTuple,
     NoReturn,
     Protocol,
@@ -343,6 +344,8 @@ class Kind(NamedTuple):
     """How messages describe it, such as ``a string or None``."""
     items: "Kind | None" = None
     """The kind of what a sequence holds."""
+    choices: tuple[object, ...] = ()
+    """The values of a ``Literal``, and ``None`` if that is one; empty for others."""
 
     def accepts(self, value: object) -> bool:
         """Return whether *value* itself is of this kind; True and False are not numbers."""
@@ -362,6 +365,8 @@ class Kind(NamedTuple):
         """
         if isinstance(value, int | float) and not abs(value) < _ANY_TAKES:
             require_number(self.name, value)
+        if self.choices and value not in self.choices:
+            raise InvalidInputError(f"{self.name} is {value!r:.40}, it must be {self.says}")
         if not self.accepts(value):
             raise InvalidInputError(f"{self.name} must be {self.says}, not {type(value).__name__}")
         if self.items is not None and isinstance(value, Sequence):
@@ -421,6 +426,10 @@ def _hints_of(method: Callable[..., object]) -> dict[str, Any]:
 
 def _kind(name: str, hint: Any) -> Kind:
     parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    if all(get_origin(part) is Literal or part is type(None) for part in parts):
+        choices = [choice for part in parts for choice in get_args(part) or (None,)]
+        *others, last = map(repr, choices)
+        return Kind(name, (), f"{', '.join(others)} or {last}" if others else last, choices=(*choices,))
     classes = [_class_of(part) for part in parts]
     if None in classes:
         return Kind(name, (), "anything")

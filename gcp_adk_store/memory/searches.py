@@ -10,13 +10,13 @@ from google.genai import types
 from gcp_adk_store.codec.cursors import decode_place_in, encode_place_in
 from gcp_adk_store.codec.memories import decode_memory
 from gcp_adk_store.errors import InvalidInputError, PayloadMissingError
+from gcp_adk_store.kernel.calls import require_count
 from gcp_adk_store.kernel.concurrency import gather, yielding
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.memory.entries import entry_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
 from gcp_adk_store.model.keys import UserKey, require_text_keys
 from gcp_adk_store.model.memories import Memory, MemoryFilter
-from gcp_adk_store.sessions.read.session_objects import is_count
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.settings import MAX_RESULTS
 
@@ -48,8 +48,7 @@ async def search(
 ) -> list[FoundMemory]:
     """Return the memories that fit best, as the service's ``search_memories``, which has the errors."""
     require_text_keys(accepts.metadata)
-    if not is_count(limit) or limit > MAX_RESULTS:
-        raise InvalidInputError(f"limit is {limit!r:.40}, it must be 1 to {MAX_RESULTS}")
+    require_count("limit", limit, most=MAX_RESULTS)
     if not 0 <= min_score <= 1:
         raise InvalidInputError(f"min_score is {min_score!r:.40}, it must be 0 to 1")
     if not query.strip():
@@ -75,8 +74,7 @@ async def list_page(
 ) -> MemoryPage:
     """Return one page of memories, as the service's ``list_memories``, which has the errors."""
     require_text_keys(accepts.metadata)
-    if not is_count(page_size) or page_size > MAX_RESULTS:
-        raise InvalidInputError(f"page_size is {page_size!r:.40}, it must be 1 to {MAX_RESULTS}")
+    require_count("page_size", page_size, most=MAX_RESULTS)
     listing = f"{key} {replace(accepts, metadata=dict(sorted(accepts.metadata.items())))}"
     last = None
     if cursor is not None:

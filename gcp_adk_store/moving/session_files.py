@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, Final, Literal, get_args
+from typing import Any, BinaryIO, Final, Literal
 
 from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
@@ -161,9 +161,6 @@ async def import_jsonl(
             stored; the error of a line has its number.
         UnavailableError: a service does not answer; import the file again.
     """
-    if on_conflict not in get_args(OnConflict):
-        allowed = ", ".join(get_args(OnConflict))
-        raise InvalidInputError(f"on_conflict is {on_conflict!r:.40}, it must be one of {allowed}")
     report, lines = Report(), _Lines(file)
     into = open_target(target)
     last: Record | None = None

@@ -30,7 +30,7 @@ from gcp_adk_store.sessions.describe.decide import Description, SessionInfo
 from gcp_adk_store.sessions.describe.run import describe, find_info
 from gcp_adk_store.sessions.listing.sessions import Listings, SessionPage
 from gcp_adk_store.sessions.read.events import SessionEvent
-from gcp_adk_store.sessions.read.session_objects import made_session, require_either, to_session
+from gcp_adk_store.sessions.read.session_objects import made_session, to_session
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.settings import SessionLimits
 from gcp_adk_store.settings.options import SessionOptions, require_options
@@ -76,11 +76,7 @@ class SessionService(SessionAdministration, BaseSessionService):
         on_missing_payload = options.get("on_missing_payload", "raise")
         durability = options.get("durability", "event")
         default_ttl_seconds = options.get("default_ttl_seconds")
-        require_either("on_conflict", on_conflict, "raise", "merge")
-        require_either("on_missing_payload", on_missing_payload, "raise", "placeholder")
-        require_either("durability", durability, "event", "turn")
         self.history: Final = options.get("history", "full")
-        require_either("history", self.history, "full", "since_compaction")
         if default_ttl_seconds is not None:
             Expiry.begin(default_ttl_seconds, now=0)  # refuses an invalid one
         limits = options.get("limits") or SessionLimits()

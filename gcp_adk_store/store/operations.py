@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from google.adk.events import Event
 from google.adk.sessions import Session
 
-from gcp_adk_store.artifacts.owners import WHICH, SessionArtifacts, Which, scope_of
+from gcp_adk_store.artifacts.owners import SessionArtifacts, Which, scope_of
 from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.erasure.pruning import OnPruned, Pruner, PruneReport, Retention
 from gcp_adk_store.erasure.run import UserErasure
@@ -116,8 +116,6 @@ class StoreOperations(Closing):
             OutcomeUnknownError: not answered; the new session may exist. :meth:`find_garbage` finds what an
                 interrupted fork leaves.
         """
-        if artifacts not in WHICH:
-            raise InvalidInputError(f"artifacts is {artifacts!r:.40}, it must be one of {', '.join(WHICH)}")
         source = SessionKey(app=app_name, user=user_id, session=session_id)
         target = fork_key(source, to_user_id=to_user_id, to_session_id=to_session_id)
         return await self._sessions.fork_session(

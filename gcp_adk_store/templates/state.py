@@ -34,7 +34,6 @@ TemplateContext: TypeAlias = ReadonlyContext | InvocationContext | Session
 InstructionProvider: TypeAlias = Callable[[ReadonlyContext], Awaitable[str]]
 """The function that ADK calls for an agent's instruction."""
 
-_CHOICES: Final = {"double_braces": ("substitute", "literal"), "missing": ("error", "keep", "empty")}
 _MISSING: Final = object()
 _CUT: Final = "…"
 _INDEX: Final = re.compile(r"[0-9]{1,9}")
@@ -73,9 +72,6 @@ class TemplateSettings:
     State that users write enters the instruction unchanged; a list of allowed keys keeps the rest out."""
 
     def __post_init__(self) -> None:
-        for name, known in _CHOICES.items():
-            if (given := getattr(self, name)) not in known:
-                raise InvalidInputError(f"{name} is {given!r:.40}, it must be one of {', '.join(known)}")
         if (most := self.max_value_chars) is not None and most < 1:
             raise InvalidInputError(f"max_value_chars is {most}, it must be 1 or more, or None")
         keys = self.allowed_keys

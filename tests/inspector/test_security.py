@@ -565,7 +565,7 @@ async def test_an_authorization_is_not_optional(store: Store) -> None:
     [
         ({"authorize": None}, "authorize must be a function, not NoneType"),
         ({"hosts": "admin.example.com"}, "hosts is a text, it must be a list of hosts"),
-        ({"reveal": "Always"}, "reveal is 'Always', it must be one of asked, always, never"),
+        ({"reveal": "Always"}, "reveal is 'Always', it must be 'asked', 'always' or 'never'"),
         ({"allow_writes": "no"}, "allow_writes must be True or False, not str"),
     ],
 )

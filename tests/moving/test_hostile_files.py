@@ -209,7 +209,7 @@ async def test_a_line_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_an_unknown_answer_to_a_conflict_is_refused() -> None:
     """It was taken for a new id."""
-    with pytest.raises(InvalidInputError, match="it must be one of skip, overwrite, new-id"):
+    with pytest.raises(InvalidInputError, match="it must be 'skip', 'overwrite' or 'new-id'"):
         await import_jsonl(io.BytesIO(), InMemorySessionService(), on_conflict="Overwrite")  # type: ignore[arg-type]
 
 

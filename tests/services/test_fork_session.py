@@ -304,7 +304,7 @@ async def test_what_does_not_exist_is_not_forked(store: Store) -> None:
     ("options", "message"),
     [
         ({"at": 5}, "at must be a Point"),
-        ({"artifacts": "some"}, "artifacts is 'some', it must be one of at_point, all, none"),
+        ({"artifacts": "some"}, "artifacts is 'some', it must be 'at_point', 'all' or 'none'"),
         ({"to_user_id": 5}, "user_id must be a string"),
     ],
 )

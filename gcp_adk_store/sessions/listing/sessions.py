@@ -21,12 +21,12 @@ from gcp_adk_store.codec.stored import HEADER_FIELDS, HEADER_WITHOUT_STATE, read
 from gcp_adk_store.codec.values import FieldValue, Foreign
 from gcp_adk_store.codec.writes import Document, Filter, Operator, Page
 from gcp_adk_store.errors import (
-    InvalidInputError,
     NotProvisionedError,
     PayloadMissingError,
     StoredDataError,
 )
 from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.calls import require_count
 from gcp_adk_store.kernel.concurrency import Pauses, both, gather, offload, yielding
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.json_values import is_light
@@ -37,7 +37,7 @@ from gcp_adk_store.sessions.describe.decide import SessionInfo, UnreadableSessio
 from gcp_adk_store.sessions.describe.format import INFO_FIELDS, read_info
 from gcp_adk_store.sessions.read.completion import Found, decoded, refers
 from gcp_adk_store.sessions.read.reader import SessionReader
-from gcp_adk_store.sessions.read.session_objects import is_count, require_either, require_time, to_session
+from gcp_adk_store.sessions.read.session_objects import require_time, to_session
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
@@ -156,9 +156,7 @@ class Listings:
         updated_after: float | None,
     ) -> SessionPage:
         """Return one page of sessions as the service's ``list_sessions_page``, which has the errors."""
-        if not is_count(page_size) or page_size > MAX_PAGE_SIZE:
-            raise InvalidInputError(f"page_size is {page_size!r:.40}, it must be 1 to {MAX_PAGE_SIZE}")
-        require_either("order", order, "newest", "oldest")
+        require_count("page_size", page_size, most=MAX_PAGE_SIZE)
         # Refuses invalid ids, too.
         listing = f"{UserKey(app=app, user=user or '')} {user is None} {order}"
         filters: list[Filter] = []

@@ -24,7 +24,7 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import EventPlace, Segment, StoredSession
 from gcp_adk_store.sessions.read.completion import decode_events, decoded
 from gcp_adk_store.sessions.read.reader import SessionReader, segment_missing
-from gcp_adk_store.sessions.read.session_objects import beyond, require_either, require_limit, require_place
+from gcp_adk_store.sessions.read.session_objects import beyond, require_limit, require_place
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 
@@ -119,7 +119,6 @@ class SessionEvents:
         follow: bool,
     ) -> AsyncGenerator[SessionEvent]:
         """Yield the events of a session as the service's ``iter_events``, which has the errors."""
-        require_either("direction", direction, "forward", "backward")
         require_limit(limit)
         backward = direction == "backward"
         if follow and backward:

@@ -6,21 +6,12 @@ from google.adk.events import Event
 from google.adk.sessions import Session, State
 
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kernel.calls import is_count
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import is_cut
 from gcp_adk_store.model.sessions import EventPlace, Marker, StoredSession
 from gcp_adk_store.model.state import ScopedState, merge_scopes
 from gcp_adk_store.sessions.read.completion import Found
-
-
-def require_either(name: str, given: object, one: str, other: str) -> None:
-    """Check an option that has two values.
-
-    Raises:
-        InvalidInputError: *given* is neither of them.
-    """
-    if given not in (one, other):
-        raise InvalidInputError(f"{name} is {given!r}, it must be {one!r} or {other!r}")
 
 
 def require_limit(limit: object) -> None:
@@ -44,11 +35,6 @@ def require_time(name: str, given: object) -> float:
     is_number = isinstance(given, int | float)
     found = f"{given!r:.40}" if is_number else f"of the type {type(given).__name__}"
     raise InvalidInputError(f"{name} is {found}, it must be Unix time in seconds, or None")
-
-
-def is_count(given: object) -> bool:
-    """Return whether *given* is a whole number from 1 on."""
-    return isinstance(given, int) and not isinstance(given, bool) and given >= 1
 
 
 def require_place(place: EventPlace, stored: StoredSession) -> None:
