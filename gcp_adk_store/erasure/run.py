@@ -1,11 +1,11 @@
 """Erase a user in passes, until one finds nothing."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from functools import partial
-from typing import Final
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final
 
 from google.adk.platform import uuid as platform_uuid
 
@@ -33,6 +33,7 @@ from gcp_adk_store.errors import (
 )
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Bounds, operation
+from gcp_adk_store.kernel.ports import Objects
 from gcp_adk_store.kernel.transact import (
     CHANGED,
     READ_AGAIN,
@@ -60,6 +61,9 @@ from gcp_adk_store.model.payloads import LeftFile
 from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.tasks.format import TaskLayout
+
+if TYPE_CHECKING:
+    from gcp_adk_store.erasure.key_erasure import KeyErasure
 
 MAX_PASSES: Final = 20
 """Passes that find something in one call: others write as fast as it erases."""
@@ -173,32 +177,46 @@ class _Run:
     def __init__(self, erasure: UserErasure, key: UserKey, task_owner: str | None) -> None:
         self._erasure = erasure
         self._storage = erasure._storage  # noqa: SLF001  # of one module
-        # Imported here: it brings ciphers.
-        from gcp_adk_store.erasure.key_erasure import KeyErasure  # noqa: PLC0415
-
         # As they are stored: what cannot be decrypted is removed, too.
         self._documents = self._storage.as_stored or self._storage.documents
         self._key = key
-        layout = self._storage.layout
-        self._user = layout.user(key)
-        self._tasks = TaskLayout(layout.prefix)
+        self._user = self._storage.layout.user(key)
         self._owner = None if task_owner is None else self._tasks.owner(task_owner)
-        roots = [self._user] if self._owner is None else [self._user, self._owner]
-        self._keys = KeyErasure(
-            self._storage.encryption, roots, erasure.recovery_of_keys, self._storage.layout.prefix
-        )
-        artifacts = erasure._artifacts  # noqa: SLF001
-        self._objects = None if artifacts is None else UserObjects.of_user(artifacts.storage, key)
-        self._layout = ErasureLayout(layout.prefix)
+        self._roots = [self._user] if self._owner is None else [self._user, self._owner]
+        self._layout = ErasureLayout(self._storage.layout.prefix)
         self._subject = ""
         self._intent = Intent(begun_at=0.0, erased={})
         self._unowned = 0
         self._held = 0
-        # Both services may have one folder.
-        both = (self._storage.payloads.objects, None if artifacts is None else artifacts.storage.objects)
-        self._places = {each.uri_of(""): each for each in both if each is not None}.values()
         self.has_removed = False
         """Whether something may be removed."""
+
+    @cached_property
+    def _tasks(self) -> TaskLayout:
+        """Where the tasks of owners are."""
+        return TaskLayout(self._storage.layout.prefix)
+
+    @cached_property
+    def _keys(self) -> "KeyErasure":
+        """The data keys of the user."""
+        # Imported here: it brings ciphers.
+        from gcp_adk_store.erasure.key_erasure import KeyErasure  # noqa: PLC0415
+
+        recovery, prefix = self._erasure.recovery_of_keys, self._storage.layout.prefix
+        return KeyErasure(self._storage.encryption, self._roots, recovery, prefix)
+
+    @cached_property
+    def _objects(self) -> UserObjects | None:
+        """The artifacts and uploads of the user; ``None`` without a bucket."""
+        artifacts = self._erasure._artifacts  # noqa: SLF001
+        return None if artifacts is None else UserObjects.of_user(artifacts.storage, self._key)
+
+    @cached_property
+    def _places(self) -> Collection[Objects]:
+        """Where objects lie: both services may have one folder."""
+        artifacts = self._erasure._artifacts  # noqa: SLF001
+        both = (self._storage.payloads.objects, None if artifacts is None else artifacts.storage.objects)
+        return {each.uri_of(""): each for each in both if each is not None}.values()
 
     @property
     def not_covered(self) -> tuple[str, ...]:
@@ -273,7 +291,7 @@ class _Run:
         if scopes := await self._keys.find():
             counts = {"keys": Erased(len(scopes))}
             yield "keys", counts, self._removal(counts, partial(self._keys.destroy, scopes))
-        for root in (self._user, *([self._owner] if self._owner is not None else [])):
+        for root in self._roots:
             async for each in self._documents_below(root):
                 yield each
         in_bucket = self._storage.payloads.in_bucket

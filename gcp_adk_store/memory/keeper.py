@@ -35,13 +35,13 @@ from gcp_adk_store.memory.changes import (
     rewriting,
     taking_in,
 )
-from gcp_adk_store.memory.contents import Contents, Hit, Snapshot
-from gcp_adk_store.memory.embedding import Embedding, lack
+from gcp_adk_store.memory.contents import Snapshot
+from gcp_adk_store.memory.embedding import Embedding
 from gcp_adk_store.memory.reader import MemoryPayloads, MemoryReader, remove_unread
 from gcp_adk_store.memory.vectors import Embedded, following, parts_to_read, revectored
 from gcp_adk_store.model.json_values import is_light
 from gcp_adk_store.model.keys import UserKey
-from gcp_adk_store.model.memories import Memory, MemoryFilter, in_batches
+from gcp_adk_store.model.memories import Memory, in_batches
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 _BATCH_BYTES: Final = 256 * 1024
@@ -85,7 +85,8 @@ class MemoryKeeper:
         A user has *at_most* so many memories. *embedding* makes their vectors.
         """
         self._at_most = at_most
-        self._embedding = embedding
+        self.embedding = embedding
+        """Makes vectors; ``None`` if words alone rank."""
         self._documents = storage.documents
         self._layout = MemoryLayout(storage.layout)
         self.payloads = MemoryPayloads(storage.payloads, self._layout)
@@ -96,7 +97,7 @@ class MemoryKeeper:
     @property
     def rows_at_once(self) -> int:
         """Memories with vectors that one commit takes."""
-        return _MAX_BATCH if self._embedding is None else self._embedding.rows_at_once
+        return _MAX_BATCH if self.embedding is None else self.embedding.rows_at_once
 
     async def encode(self, memory: Memory, content: types.Content) -> EncodedMemory:
         """Return *memory* with its *content* as it is stored; its payloads get a life of their own."""
@@ -107,37 +108,6 @@ class MemoryKeeper:
     def now(self) -> float:
         """Return the time of the database, as Unix time in seconds."""
         return self._documents.clock.now()
-
-    async def rank(
-        self, key: UserKey, query: str, *, limit: int, accepts: MemoryFilter, min_score: float
-    ) -> tuple[Sequence[Hit], str]:
-        """Return the best memories for *query*, the best first, and why words alone ranked some, if so.
-
-        It reads as :meth:`MemoryReader.read`, with an embedder also each document of vectors that is not
-        known.
-        """
-        embedding = self._embedding
-        snapshot = await self.reader.read(key, vectors=embedding is not None)
-        if snapshot is None or snapshot.is_empty:
-            return [], ""
-        is_made = embedding is not None and embedding.made(snapshot.head.vectors)
-        direction = await embedding.query(query) if embedding is not None and is_made else None
-        contents = self.reader.cached(key) or Contents(snapshot=snapshot)
-        look = partial(
-            contents.search,
-            snapshot,
-            query,
-            limit=limit,
-            accepts=accepts,
-            min_score=min_score,
-            now=self.now(),
-            direction=direction,
-        )
-        found = await offload(look, light=contents.is_light(snapshot, query))
-        self.reader.grown(key, contents)
-        if embedding is None:
-            return found.hits, ""
-        return found.hits, lack(found.without_vector, is_made=is_made, has_query=direction is not None)
 
     async def add(
         self, key: UserKey, encoded: Sequence[EncodedMemory], *, sources: Sequence[bytes] = ()
@@ -315,12 +285,12 @@ class MemoryKeeper:
 
     async def missing(self, key: UserKey) -> tuple[Snapshot, list[str]] | None:
         """Return a user's memories, and the texts that lack a vector; it reads all documents."""
-        if self._embedding is None:
+        if self.embedding is None:
             raise InvalidInputError("no embedder makes vectors; pass embedder= to the store")
         snapshot = await self.reader.read(key, vectors=True)
         if snapshot is None or snapshot.is_empty:
             return None
-        missing = partial(self._embedding.missing, snapshot)
+        missing = partial(self.embedding.missing, snapshot)
         return snapshot, await offload(missing, light=not snapshot.head.shards)
 
     async def embed(self, key: UserKey, texts: Sequence[str]) -> Sequence[str]:
@@ -328,14 +298,14 @@ class MemoryKeeper:
 
         Return the texts that the embedder refused. It raises what :meth:`Embedding.stored` does.
         """
-        if self._embedding is None:
+        if self.embedding is None:
             return ()
-        made = await self._embedding.stored(texts)
+        made = await self.embedding.stored(texts)
         await self._change(key, lambda before: None if before is None else revectored(before, made), made)
         return made.refused
 
     async def _embedded(self, texts: Sequence[str]) -> Embedded | None:
-        return None if self._embedding is None else await self._embedding.stored_if_able(texts)
+        return None if self.embedding is None else await self.embedding.stored_if_able(texts)
 
     async def _change(
         self,

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from google.adk.memory.memory_entry import MemoryEntry
@@ -11,8 +12,10 @@ from gcp_adk_store.codec.cursors import decode_place_in, encode_place_in
 from gcp_adk_store.codec.memories import decode_memory
 from gcp_adk_store.errors import InvalidInputError, PayloadMissingError
 from gcp_adk_store.kernel.calls import require_count
-from gcp_adk_store.kernel.concurrency import gather, yielding
+from gcp_adk_store.kernel.concurrency import gather, offload, yielding
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
+from gcp_adk_store.memory.contents import Contents, Hit
+from gcp_adk_store.memory.embedding import lack
 from gcp_adk_store.memory.entries import entry_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
 from gcp_adk_store.model.keys import UserKey, require_text_keys
@@ -55,7 +58,7 @@ async def search(
         return []
 
     async def found() -> list[FoundMemory]:
-        hits, lacks = await keeper.rank(key, query, limit=limit, accepts=accepts, min_score=min_score)
+        hits, lacks = await _rank(keeper, key, query, limit=limit, accepts=accepts, min_score=min_score)
         contents = await gather(keeper.payloads.content(key, hit.text) for hit in hits)
         return [
             FoundMemory(
@@ -67,6 +70,43 @@ async def search(
         ]
 
     return await keeper.reader.whole(key, found)
+
+
+async def _rank(
+    keeper: MemoryKeeper,
+    key: UserKey,
+    query: str,
+    *,
+    limit: int,
+    accepts: MemoryFilter,
+    min_score: float,
+) -> tuple[Sequence[Hit], str]:
+    """Return the best memories for *query*, the best first, and why words alone ranked some, if so.
+
+    It reads as :meth:`MemoryReader.read`, with an embedder also each document of vectors that is not known.
+    """
+    embedding = keeper.embedding
+    snapshot = await keeper.reader.read(key, vectors=embedding is not None)
+    if snapshot is None or snapshot.is_empty:
+        return [], ""
+    is_made = embedding is not None and embedding.made(snapshot.head.vectors)
+    direction = await embedding.query(query) if embedding is not None and is_made else None
+    contents = keeper.reader.cached(key) or Contents(snapshot=snapshot)
+    look = partial(
+        contents.search,
+        snapshot,
+        query,
+        limit=limit,
+        accepts=accepts,
+        min_score=min_score,
+        now=keeper.now(),
+        direction=direction,
+    )
+    found = await offload(look, light=contents.is_light(snapshot, query))
+    keeper.reader.grown(key, contents)
+    if embedding is None:
+        return found.hits, ""
+    return found.hits, lack(found.without_vector, is_made=is_made, has_query=direction is not None)
 
 
 async def list_page(

@@ -424,7 +424,7 @@ async def test_vectors_are_erased_with_their_memories(
     if sealed:
         await add(writer, *(said(f"more {number}") for number in range(MANY)))
     secrets = [text for text in await texts_of(store) if "secret" in text]
-    vectors = (await writer._keeper._embedding.stored(secrets)).vectors  # type: ignore[union-attr]
+    vectors = (await writer._keeper.embedding.stored(secrets)).vectors  # type: ignore[union-attr]
     before = await stored_bytes(store)
     assert all(row_key(text) + vector in before for text, vector in vectors.items())
     assert sealed == bool(await parts_of(store))

@@ -10,12 +10,12 @@ from tests.support.documents import ROOT
 from tests.support.ready_programs import ready_programs
 
 BUDGETS = {
-    "append": [27, 11],
+    "append": [24, 11],
     "get": [12, 8],
     "save": [12, 5],
     "remember": [16, 7],
-    "search": [13, 12],
-    "erase": [18, 8],
+    "search": [11, 12],
+    "erase": [12, 8],
 }
 
 
