@@ -5,22 +5,20 @@ processes from writing it at once: the second waits, and uses what the first bro
 emulator cannot be started, and how to install what it needs.
 """
 
+import asyncio
 import contextlib
 import hashlib
-import http.client
 import os
-import socket
-import ssl
-import threading
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin, urlsplit
+
+if TYPE_CHECKING:
+    import httpx
 
 FROM_A_CLONE: Final = "pip install '.[testing]'    # in a clone of the project"
 """How the extra ``testing`` is installed."""
@@ -46,7 +44,6 @@ class EmulatorError(RuntimeError):
     """An emulator cannot be started or installed; the message says what to install or change."""
 
 
-_BLOCK_BYTES: Final = 256 * 1024
 _MEGABYTE: Final = 1_000_000
 _FRUITLESS_IN_A_ROW: Final = 3
 _REDIRECTS: Final = 5
@@ -116,7 +113,7 @@ def download(
         folder.mkdir(parents=True, exist_ok=True)
         with _alone(target, deadline, on_bytes):
             if not target.is_file():
-                transfer.run()
+                asyncio.run(transfer.run())
     except OSError as exc:
         raise EmulatorError(
             f"{target} cannot be written ({exc.strerror or exc}): "
@@ -171,16 +168,19 @@ class _Transfer:
         """The file that grows."""
         return _part_of(self.target)
 
-    def run(self) -> None:
+    async def run(self) -> None:
         """Download the file and move it into its place."""
+        import httpx  # noqa: PLC0415  # pytest loads this module, too
+
         self.mixed = self.part.exists()
-        self._complete()
-        found = self._digest()
-        if found != self.file.sha256 and self.mixed:
-            # Bytes of an earlier download, or of two answers, may not belong together: once more, in whole.
-            self._drop()
-            self._complete()
+        async with httpx.AsyncClient(timeout=self.limits.stall_s) as client:
+            await self._complete(client)
             found = self._digest()
+            if found != self.file.sha256 and self.mixed:
+                # Bytes of an earlier download, or of two answers, may not belong together: in whole.
+                self._drop()
+                await self._complete(client)
+                found = self._digest()
         if found != self.file.sha256:
             self._drop()
             raise self._failure(f"its SHA-256 is {found}, not {self.file.sha256}", is_another=True)
@@ -188,12 +188,14 @@ class _Transfer:
             os.fsync(part.fileno())
         self.part.replace(self.target)
 
-    def _complete(self) -> None:
+    async def _complete(self, client: "httpx.AsyncClient") -> None:
         """Fetch until the part is as long as the file."""
         fruitless = 0
         while (have := _size_of(self.part)) != self.file.size:
             try:
-                self._fetch(have)
+                with _network():
+                    async with asyncio.timeout(self.deadline - time.monotonic()):
+                        await self._fetch(client, have)
             except _BrokenOffError as exc:
                 fruitless = 0 if _size_of(self.part) > have else fruitless + 1
                 pause = self.limits.pause_s * 2 ** max(0, fruitless - 1)
@@ -203,9 +205,9 @@ class _Transfer:
                     ) from exc
                 if fruitless == _FRUITLESS_IN_A_ROW:
                     raise self._failure(str(exc)) from exc
-                time.sleep(pause)
+                await asyncio.sleep(pause)
 
-    def _fetch(self, have: int) -> None:
+    async def _fetch(self, client: "httpx.AsyncClient", have: int) -> None:
         """Ask for what is missing, and keep what comes.
 
         Raises:
@@ -218,14 +220,14 @@ class _Transfer:
             headers["Range"] = f"bytes={have}-"
             if self.etag:
                 headers["If-Range"] = self.etag
-        with self._open(self.url, headers) as response:
+        async with self._answer(client, headers) as response:
             there = self._start_of(response, have)
             tag = response.headers.get("ETag", "")
             self.etag = tag if tag.startswith('"') else None
             self.mixed = there > 0
             with self.part.open("r+b" if there else "wb") as part:
                 part.seek(there)
-                while block := self._read(response):
+                async for block in response.aiter_raw():
                     there += len(block)
                     if there > self.file.size:
                         self._drop()
@@ -236,21 +238,33 @@ class _Transfer:
         if there < self.file.size:
             raise _BrokenOffError(f"the connection ended after {there:,} of {self.file.size:,} bytes")
 
-    def _require_time(self) -> None:
-        if time.monotonic() > self.deadline:
-            raise _BrokenOffError("the server was still sending")
+    @contextlib.asynccontextmanager
+    async def _answer(
+        self, client: "httpx.AsyncClient", headers: Mapping[str, str]
+    ) -> "AsyncIterator[httpx.Response]":
+        """Give the answer to a request, or to what it is redirected to; bodies of redirects are not read."""
+        url = self.url
+        for _ in range(1 + _REDIRECTS):
+            if urlsplit(url).scheme not in ("http", "https"):
+                raise self._failure(f"{shown_url(url)} is not an http:// or https:// URL")
+            async with client.stream("GET", url, headers=headers) as response:
+                place = response.headers.get("Location")
+                if response.status_code not in _MOVED or not place:
+                    yield response
+                    return
+            url = urljoin(url, place)
+        raise self._failure(f"it is redirected more than {_REDIRECTS} times")
 
-    def _read(self, response: http.client.HTTPResponse) -> bytes:
-        self._require_time()
-        with _network():
-            return response.read1(_BLOCK_BYTES)
-
-    def _start_of(self, response: http.client.HTTPResponse, have: int) -> int:
+    def _start_of(self, response: "httpx.Response", have: int) -> int:
         """Return where an answer begins: a server may send all, though a part was asked for."""
-        self._require_time()  # the end of the time may have cut the head
-        if response.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
-            raise self._failure(f"the server answers with status {response.status}")
-        start = have if response.status == HTTPStatus.PARTIAL_CONTENT else 0
+        status = response.status_code
+        if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            self._drop()
+        if status in _WORTH_ANOTHER_TRY:
+            raise _BrokenOffError(f"the server answers with status {status}")
+        if status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
+            raise self._failure(f"the server answers with status {status}")
+        start = have if status == HTTPStatus.PARTIAL_CONTENT else 0
         on_bytes = response.headers.get("Content-Range", "")
         if start and on_bytes != f"bytes {start}-{self.file.size - 1}/{self.file.size}":
             self._drop()
@@ -262,45 +276,6 @@ class _Transfer:
                 f"{length[:_SHOWN_CHARS]!r} bytes are announced, not {expected}", is_another=True
             )
         return start
-
-    def _open(
-        self, url: str, headers: dict[str, str], redirects: int = _REDIRECTS
-    ) -> http.client.HTTPResponse:
-        """Return the answer to a request, or to what it is redirected to."""
-        self._require_time()
-        if urlsplit(url).scheme not in ("http", "https"):
-            raise self._failure(f"{shown_url(url)} is not an http:// or https:// URL")
-        try:
-            return self._ask(url, headers)
-        except urllib.error.HTTPError as exc:
-            exc.close()
-            place = exc.headers.get("Location")
-            status = exc.code
-        if status in _MOVED and place:
-            if not redirects:
-                raise self._failure(f"it is redirected more than {_REDIRECTS} times")
-            return self._open(urljoin(url, place), headers, redirects - 1)
-        if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            self._drop()
-        if status in _WORTH_ANOTHER_TRY:
-            raise _BrokenOffError(f"the server answers with status {status}")
-        raise self._failure(f"the server answers with status {status}")
-
-    def _ask(self, url: str, headers: dict[str, str]) -> http.client.HTTPResponse:
-        """Return the answer to one request, whose head has until the deadline, however slowly it comes."""
-        request = urllib.request.Request(url, headers=headers)  # noqa: S310  # the caller looked at it
-        opened: list[http.client.HTTPConnection] = []
-        answered = threading.Event()
-        left_s = max(0.0, self.deadline - time.monotonic())
-        threading.Thread(target=_cut_after, args=[left_s, opened, answered], daemon=True).start()
-        try:
-            with _network():
-                response: http.client.HTTPResponse = _opener(opened).open(
-                    request, timeout=self.limits.stall_s
-                )
-                return response
-        finally:
-            answered.set()
 
     def _digest(self) -> str:
         with self.part.open("rb") as part:
@@ -329,57 +304,20 @@ class _Transfer:
 
 @contextlib.contextmanager
 def _network() -> Iterator[None]:
-    """Distinguish network errors from disk errors."""
+    """Distinguish network errors from disk errors, and name the system's reason."""
+    import httpx  # noqa: PLC0415  # as above
+
     try:
         yield
-    except urllib.error.HTTPError:
-        raise
     except TimeoutError as exc:
+        raise _BrokenOffError("the server was still sending") from exc
+    except httpx.TimeoutException as exc:
         raise _BrokenOffError("the server does not answer") from exc
-    except (OSError, http.client.HTTPException, ValueError) as exc:
-        reason = exc.reason if isinstance(exc, urllib.error.URLError) else exc
+    except (httpx.HTTPError, httpx.InvalidURL) as exc:
+        reason: BaseException = exc
+        while reason.__cause__ is not None:
+            reason = reason.__cause__
         raise _BrokenOffError(f"the connection failed ({str(reason)[:_SHOWN_CHARS]})") from exc
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Leaves redirects to the caller: the base class reads their bodies of any length."""
-
-    def redirect_request(self, *_: Any) -> None:
-        """Return nothing to ask instead."""
-
-
-def _opener(opened: list[http.client.HTTPConnection]) -> urllib.request.OpenerDirector:
-    """Return what sends requests, through the environment's proxies; it adds its connections to *opened*."""
-
-    def listed(kind: type[http.client.HTTPConnection]) -> Any:
-        def connection(host: str, **options: Any) -> http.client.HTTPConnection:
-            opened.append(kind(host, **options))
-            return opened[-1]
-
-        return connection
-
-    class Http(urllib.request.HTTPHandler):
-        def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-            return self.do_open(listed(http.client.HTTPConnection), req)
-
-    class Https(urllib.request.HTTPSHandler):
-        def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-            secure = ssl.create_default_context()
-            return self.do_open(listed(http.client.HTTPSConnection), req, context=secure)
-
-    return urllib.request.build_opener(Http, Https, _NoRedirects)
-
-
-def _cut_after(
-    seconds: float, opened: Sequence[http.client.HTTPConnection], answered: threading.Event
-) -> None:
-    """End the connections after so many seconds, unless there is an answer; those made later, too."""
-    while not answered.wait(seconds):
-        for connection in opened:
-            if connection.sock is not None:
-                with contextlib.suppress(OSError):
-                    connection.sock.shutdown(socket.SHUT_RDWR)
-        seconds = _LOOKS_AGAIN_S
 
 
 def in_megabytes(size: int) -> str:
