@@ -94,41 +94,6 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 Digest = Annotated[bytes, Field(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
 
-HEADER_FIELDS: Final = (
-    "format",
-    "epoch",
-    "app",
-    "user",
-    "id",
-    "rev",
-    "last_update_time",
-    "state",
-    "sealed",
-    "sealed_max",
-    "spilled",
-    "ttl_s",
-    "expire_at",
-    "parts_expire_at",
-    "chain",
-    "turn",
-    "restores",
-    "cut",
-    "turns",
-    "last_turn",
-    "redactions",
-    "archived",
-)
-"""The part of a session that a listing reads: everything but its events."""
-
-HEADER_WITH_DIGESTS: Final = (*HEADER_FIELDS, "inbox", "tail_bytes", "digests")
-"""What a read of a session without its events needs for later appends, and for a turn that begins with it."""
-
-HEADER_WITHOUT_STATE: Final = tuple(field for field in HEADER_FIELDS if field != "state")
-
-TURN_FIELDS: Final = (*HEADER_WITHOUT_STATE, "inbox")
-"""What is read to take a turn."""
-
-
 class _Body(DocumentFields):
     body: bytes
 
@@ -252,6 +217,24 @@ class _Expiry(_OfSession):
     ttl_s: Annotated[int, Field(ge=0, le=MAX_TTL_S)]
     expire_at: Annotated[datetime, Field(ge=_EPOCH)]
     parts_expire_at: Annotated[datetime, Field(ge=_EPOCH)] | None = None
+
+
+_READ_LATER: Final = "inbox"
+"""What a listing leaves out: messages may be long."""
+
+HEADER_WITHOUT_STATE: Final = (
+    "format",
+    *(name for name in (*_Header.model_fields, *_Expiry.model_fields) if name != _READ_LATER),
+)
+
+HEADER_FIELDS: Final = (*HEADER_WITHOUT_STATE, "state")
+"""The part of a session that a listing reads: everything but its events."""
+
+HEADER_WITH_DIGESTS: Final = (*HEADER_FIELDS, _READ_LATER, "tail_bytes", "digests")
+"""What a read of a session without its events needs for later appends, and for a turn that begins with it."""
+
+TURN_FIELDS: Final = (*HEADER_WITHOUT_STATE, _READ_LATER)
+"""What is read to take a turn."""
 
 
 def read_session(document: Document) -> StoredSession:
