@@ -25,13 +25,14 @@ from gcp_adk_store.codec.objects import (
     decode_file,
     encode_artifact,
     encode_copy,
+    require_storage_class,
 )
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel.calls import checks_kinds, operation
 from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.kernel.ports import ObjectGoneError, Objects, Signer, Uploads
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
-from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference, require_storage_class
+from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 from gcp_adk_store.settings import ArtifactLimits
 

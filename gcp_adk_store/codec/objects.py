@@ -31,6 +31,9 @@ MAX_METADATA_BYTES: Final = 8 * 1024
 DEFAULT_CONTENT_TYPE: Final = "application/octet-stream"
 """The content type that Cloud Storage records for a payload without one."""
 
+STORAGE_CLASSES: Final = ("STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE")
+"""Storage classes of Cloud Storage, from frequent to rare access."""
+
 _NUMBER: Final = re.compile(r"-1|[0-9]{1,9}")
 _PLAIN: Final = re.compile(r"[!-~]+")  # keys that HTTP headers carry unchanged
 
@@ -83,6 +86,19 @@ class ObjectFields:
     """The time from which a bucket's lifecycle rules count."""
     storage_class: str | None = None
     """``None`` takes the bucket's."""
+
+
+def require_storage_class(name: str | None) -> str | None:
+    """Return *name* if it is a storage class of Cloud Storage, or ``None``.
+
+    Raises:
+        InvalidInputError: Cloud Storage has no storage class of this name.
+    """
+    if name is not None and name not in STORAGE_CLASSES:
+        raise InvalidInputError(
+            f"storage_class is {name!r:.60}, it must be one of {', '.join(STORAGE_CLASSES)}"
+        )
+    return name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,6 +94,7 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 Digest = Annotated[bytes, Field(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
 
+
 class _Body(DocumentFields):
     body: bytes
 

@@ -18,9 +18,6 @@ MAX_REFERENCE_HOPS: Final = 5
 
 REFERENCE_SCHEME: Final = "artifact://"
 
-STORAGE_CLASSES: Final = ("STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE")
-"""Storage classes of Cloud Storage, from frequent to rare access."""
-
 _REFERENCE: Final = re.compile(
     r"artifact://apps/(?P<app>.+?)/users/(?P<user>.+?)(?:/sessions/(?P<session>.+?))?"
     r"/artifacts/(?P<filename>.+)/versions/(?P<version>\d{1,18})",
@@ -83,19 +80,6 @@ def time_after(lifetime: timedelta, *, now: float) -> datetime:
         if lifetime > timedelta(0):
             return datetime.fromtimestamp(now, UTC) + lifetime
     raise InvalidInputError(f"expires_after is {lifetime!r:.60}, it must be a timedelta above 0")
-
-
-def require_storage_class(name: str | None) -> str | None:
-    """Return *name* if it is a storage class of Cloud Storage, or ``None``.
-
-    Raises:
-        InvalidInputError: Cloud Storage has no storage class of this name.
-    """
-    if name is not None and name not in STORAGE_CLASSES:
-        raise InvalidInputError(
-            f"storage_class is {name!r:.60}, it must be one of {', '.join(STORAGE_CLASSES)}"
-        )
-    return name
 
 
 def is_tombstone(part: types.Part) -> bool:

@@ -328,6 +328,13 @@ def whole_text(text: str) -> str:
     return text if is_unicode(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def copied(value: Any) -> Any:
+    """Return *value* with maps and arrays of its own; ``copy.deepcopy`` takes several times as long."""
+    if isinstance(value, dict):
+        return {name: copied(item) for name, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
 def sendable(value: Any) -> Any:
     """Return a copy of *value*, JSON of Python, that every parser of JSON reads.
 

@@ -12,7 +12,7 @@ from tests.support.ready_programs import ready_programs
 BUDGETS = {
     "append": [24, 11],
     "get": [12, 8],
-    "save": [12, 5],
+    "save": [11, 5],
     "remember": [16, 7],
     "search": [11, 12],
     "erase": [12, 8],

@@ -8,11 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError
-from gcp_adk_store.model.artifacts import (
-    ArtifactReference,
-    require_storage_class,
-    time_after,
-)
+from gcp_adk_store.codec.objects import require_storage_class
+from gcp_adk_store.model.artifacts import ArtifactReference, time_after
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 
 HERE = ArtifactScope(app="a/b", user="u", session="s")

@@ -29,7 +29,7 @@ from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import require_count
 from gcp_adk_store.kernel.concurrency import Pauses, both, gather, offload, yielding
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
-from gcp_adk_store.model.json_values import is_light
+from gcp_adk_store.model.json_values import copied, is_light
 from gcp_adk_store.model.keys import SessionKey, UserKey, in_one_line
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState
@@ -397,16 +397,7 @@ class _LeftOut:
 
 def _own(shared: ScopedState) -> ScopedState:
     """Return a copy of the state that several sessions share: a caller may change it."""
-    return ScopedState(app=_copied(dict(shared.app)), user=_copied(dict(shared.user)))
-
-
-def _copied(value: Any) -> Any:
-    """Return an equal value of JSON; ``copy.deepcopy`` takes several times as long."""
-    if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_copied(item) for item in value]
-    return value
+    return ScopedState(app=copied(dict(shared.app)), user=copied(dict(shared.user)))
 
 
 def _by_update(session: Session) -> tuple[float, str, str]:

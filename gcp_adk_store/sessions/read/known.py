@@ -8,7 +8,7 @@ read of another process takes this segment and the tail.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import Any, Final, Protocol, Self
+from typing import Final, Protocol, Self
 
 from gcp_adk_store.codec.events import StoredEvent, decode_event
 from gcp_adk_store.codec.packing import pack_window, unpack_segment
@@ -16,6 +16,7 @@ from gcp_adk_store.codec.writes import Delete, Document, Write, Written, fields_
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.concurrency import Lru, Pauses, offload
 from gcp_adk_store.model.history import DIGEST_BYTES, hash_of, link
+from gcp_adk_store.model.json_values import copied
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.sessions.read.completion import decode_events
 from gcp_adk_store.sessions.read.window import essential, rewinds, window
@@ -112,7 +113,7 @@ class FollowedDocuments:
         One that takes long to copy is not kept.
         """
         if has_few_keys(document.fields):
-            self._known.put(document.path, replace(document, fields=_copied(document.fields)))
+            self._known.put(document.path, replace(document, fields=copied(document.fields)))
 
     def committed(self, writes: Sequence[Write | Delete], results: Sequence[Written]) -> None:
         """Take note of a commit; a document is forgotten that was not what the commit required."""
@@ -126,20 +127,13 @@ class FollowedDocuments:
             if isinstance(write, Delete) or not is_based or not has_few_keys(known.fields):
                 self._known.forget({write.path}.__contains__)
                 continue
-            fields, _ = fields_after(replace(write, fields=_copied(write.fields)), _copied(known.fields))
+            fields, _ = fields_after(replace(write, fields=copied(write.fields)), copied(known.fields))
             self._known.put(write.path, replace(known, fields=fields, update_time=written.update_time))
 
     def known(self, path: str, *, now: float) -> Document | None:
         """Return the document at *path*, as if it were read *now*; ``None`` if it is unknown."""
         known = self._known.lookup(path)
-        return None if known is None else replace(known, fields=_copied(known.fields), read_time=now)
-
-
-def _copied(value: Any) -> Any:
-    """Return *value* with maps and arrays of its own, which no caller changes."""
-    if isinstance(value, dict):
-        return {name: _copied(item) for name, item in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return None if known is None else replace(known, fields=copied(known.fields), read_time=now)
 
 
 @dataclass(frozen=True, slots=True)
