@@ -27,7 +27,7 @@ from gcp_adk_store.errors import (
     UnavailableError,
 )
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.operation import at_most, label
+from gcp_adk_store.kernel.operation import at_most
 from gcp_adk_store.kernel.ports import RefusedError
 
 logger = logging.getLogger(__name__)
@@ -131,4 +131,6 @@ class _Attempts(Generic[T]):
     def _warn(self, state: RetryCallState) -> None:
         if state.attempt_number == 1 and self._failure is not None:
             failure = self._failure
-            logger.warning("%s%s; trying again", label(), failure, extra=telemetry.log_fields(failure))
+            logger.warning(
+                "%s%s; trying again", telemetry.label(), failure, extra=telemetry.log_fields(failure)
+            )

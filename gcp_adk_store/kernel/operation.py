@@ -174,12 +174,6 @@ def running() -> Operation | None:
     return operation if operation is not None and operation.name else None
 
 
-def label() -> str:
-    """Return the start of a log line about the running operation: its name and its ids."""
-    operation = running()
-    return "" if operation is None else f"{operation.name} {operation.key}: "
-
-
 def enter(operation: Operation) -> Token[Operation | None]:
     """Make *operation* the running one in this context and in the tasks that it starts."""
     return _RUNNING.set(operation)
@@ -444,14 +438,11 @@ def _kind(name: str, hint: Any) -> Kind:
 def _class_of(hint: Any) -> type | None:
     """Return the class of values with *hint*; ``None`` if the hint names no class."""
     found = type(None) if hint is None else get_origin(hint) or hint
-    if not isinstance(found, type) or found in (object, Any) or _is_unchecked(found):
+    is_protocol = getattr(found, "_is_protocol", False) and not getattr(found, "_is_runtime_protocol", False)
+    if not isinstance(found, type) or found in (object, Any) or is_protocol:
         return None
     return _WIDER.get(found, found)
 
 
 def _with_article(name: str) -> str:
     return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
-
-
-def _is_unchecked(found: type) -> bool:
-    return getattr(found, "_is_protocol", False) and not getattr(found, "_is_runtime_protocol", False)

@@ -18,7 +18,7 @@ from opentelemetry import context, metrics, trace
 from opentelemetry.trace import SpanKind, StatusCode
 
 from gcp_adk_store import errors, machine
-from gcp_adk_store.kernel.operation import Counts, Operation, in_each_process, label, running
+from gcp_adk_store.kernel.operation import Counts, Operation, in_each_process, running
 
 Cache: TypeAlias = Literal["segments", "versions", "memories", "queries"]
 """The caches of a process: sealed segments, the latest version of each artifact, sealed documents of a user's
@@ -285,6 +285,12 @@ def error_type(failure: BaseException) -> str:
     kind = type(failure)
     known = isinstance(failure, errors.StoreError) or kind.__module__ == "builtins"
     return shown(kind.__qualname__ if known else f"{kind.__module__}.{kind.__qualname__}")
+
+
+def label() -> str:
+    """Return the start of a log line about the running operation: its name and its ids."""
+    operation = running()
+    return "" if operation is None else f"{operation.name} {operation.key}: "
 
 
 def log_fields(failure: BaseException | None = None) -> dict[str, str | int]:

@@ -110,7 +110,12 @@ async def test_an_argument_of_a_wrong_kind_is_never_a_raw_error(name: str, wrong
             "artifacts must be a SessionArtifacts or None",
         ),
         ("sessions", "list_sessions_page", {"order": "up"}, "order is 'up', it must be 'newest' or 'oldest'"),
-        ("store", "fork_session", {"artifacts": []}, "artifacts is [], it must be 'at_point', 'all' or 'none'"),
+        (
+            "store",
+            "fork_session",
+            {"artifacts": []},
+            "artifacts is [], it must be 'at_point', 'all' or 'none'",
+        ),
         ("memory", "add_memory", {"memories": ["x"]}, "each of memories must be a MemoryEntry, not str"),
         ("memory", "add_events_to_memory", {"events": "x"}, "events must be a sequence, not str"),
         ("store", "erase_user", {"dry_run": "no"}, "dry_run must be True or False, not str"),

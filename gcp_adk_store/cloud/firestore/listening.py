@@ -23,7 +23,7 @@ from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoreError, UnavailableError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import offload
-from gcp_adk_store.kernel.operation import label, part_of
+from gcp_adk_store.kernel.operation import part_of
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +105,9 @@ async def listen(
                     if closings() != closed:
                         raise StoreError("the store was closed while a session was followed") from exc
                     # What lasts fails again as the next one is opened; a token that ran out is fetched anew.
-                    logger.info("%s%s; listening again", label(), exc, extra=telemetry.log_fields(exc))
+                    logger.info(
+                        "%s%s; listening again", telemetry.label(), exc, extra=telemetry.log_fields(exc)
+                    )
                     break
         finally:
             stream.close()
