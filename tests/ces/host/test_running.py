@@ -19,9 +19,10 @@ from google.adk.sessions import BaseSessionService, InMemorySessionService, Sess
 from google.genai import types
 
 from gcp_adk_store.ces import MockTool, PythonRuntime, RuntimeSettings, SessionKey
-from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Limits, SandboxTimeoutError
+from gcp_adk_store.ces.sandbox import BubblewrapSandbox, SandboxTimeoutError
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionMissingError
 from tests.ces.host.runs import KEY, Gate, Make, error_of, ran, result_of, stored, tool
+from tests.support.clock import PassingTime
 
 
 async def test_a_clean_run_appends_one_event_with_what_it_changed(make: Make) -> None:
@@ -303,10 +304,14 @@ async def test_logs_have_ids_and_sizes(make: Make, caplog: pytest.LogCaptureFixt
 
 
 async def test_code_that_is_given_up_in_this_process_does_not_keep_its_streams(
-    make: Make, capsys: pytest.CaptureFixture[str]
+    make: Make, capsys: pytest.CaptureFixture[str], passing: PassingTime
 ) -> None:
     """Neither while its thread goes on, nor when that ends during another run."""
     held, threads = Gate(), set(threading.enumerate())
+
+    async def too_late(_args: object) -> None:
+        passing.after(3600)
+        await held()
 
     async def released(_args: object) -> None:
         (mine,) = {each for each in threading.enumerate() if each.ident == current[-1]}
@@ -316,11 +321,11 @@ async def test_code_that_is_given_up_in_this_process_does_not_keep_its_streams(
 
     current: list[int] = []
     tools = [
-        MockTool(name="held", response=held),
+        MockTool(name="held", response=too_late),
         MockTool(name="released", response=released),
         MockTool(name="mine", response=lambda args: current.append(args["thread"])),
     ]
-    runtime = make(tools=tools, settings=RuntimeSettings(limits=Limits(wall_s=1)))
+    runtime = make(tools=tools)
 
     with pytest.raises(SandboxTimeoutError):
         await ran(runtime, "tools.held({})")

@@ -17,7 +17,7 @@ from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService, DatabaseSessionService, InMemorySessionService
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, SessionLimits
+from gcp_adk_store import FirestoreSessionService
 from gcp_adk_store.ces import MockTool, PythonRuntime, RuntimeSettings, SessionKey
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox
 from gcp_adk_store.errors import (
@@ -187,6 +187,7 @@ async def test_runtimes_that_count_at_once_lose_no_count(service: BaseSessionSer
     assert (sorted(found), session.state["count"], len(session.events)) == (list(range(1, 10)), 9, 9)
 
 
+@pytest.mark.usefixtures("passing")  # what fails is tried again until its deadline, which passes at once
 @pytest.mark.parametrize("arrives", [True, False])
 async def test_a_run_whose_outcome_is_unknown_is_tried_again_and_stored_once(
     firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch, make: Make, *, arrives: bool
@@ -194,13 +195,12 @@ async def test_a_run_whose_outcome_is_unknown_is_tried_again_and_stored_once(
     """Whether the first try had arrived or not."""
     first: Fault = Lose() if arrives else Refuse("UNAVAILABLE")
     project = f"demo-{uuid.uuid4().hex[:20]}"
-    hasty = SessionLimits(rpc_timeout_s=1, deadline_s=1)  # what fails is tried again until then
     body = 'set_variable("count", (get_variable("count") or 0) + 1)'
     with FirestoreProxy(firestore_emulator.address) as proxy:
         monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
         sessions = FirestoreSessionService(project=project)
         await sessions.create_session(app_name="shop", user_id="ada", session_id="s1")
-        failing = FirestoreSessionService(project=project, limits=hasty)
+        failing = FirestoreSessionService(project=project)
         await stored(failing)  # its connection is there
         runtime = make(sessions=failing)
         proxy.plan = only("Commit", lambda call: Refuse("UNAVAILABLE") if call.number else first)

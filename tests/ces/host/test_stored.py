@@ -1,6 +1,6 @@
 """In the sandbox, on Firestore: what runs leave is there for the next process, and failures leave nothing."""
 
-import dataclasses
+import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -20,8 +20,9 @@ from gcp_adk_store.ces.sandbox import (
 )
 from gcp_adk_store.testing.emulators import Emulator
 from tests.ces.host.runs import ran, result_of, stored, tool
+from tests.support.clock import PassingTime
 
-LIMITS = Limits(wall_s=5, memory_bytes=512 * 1024 * 1024, output_bytes=100_000)
+LIMITS = Limits(memory_bytes=512 * 1024 * 1024, output_bytes=100_000)
 
 
 @pytest.fixture(scope="module")
@@ -94,17 +95,22 @@ async def test_what_a_run_changed_is_there_for_the_next_process(
 @pytest.mark.parametrize(
     ("body", "error"),
     [
-        ("while True: pass", SandboxTimeoutError),
+        ("tools.late({})", SandboxTimeoutError),
         ("import os; os._exit(3)", SandboxCrashError),
         ("return len(bytearray(2 ** 31))", SandboxMemoryError),
         ('import os\nwhile True: os.write(1, b"x" * 1000)', SandboxOutputError),
     ],
 )
 async def test_how_a_process_ends_changes_nothing_and_the_next_run_works(
-    body: str, error: type[SandboxError], key: str, start: Started
+    body: str, error: type[SandboxError], key: str, start: Started, passing: PassingTime
 ) -> None:
     """Each by its type."""
-    runtime = start(settings=RuntimeSettings(limits=dataclasses.replace(LIMITS, wall_s=1)))
+
+    async def pass_an_hour(_: Any) -> None:
+        passing.after(3600)
+        await asyncio.Event().wait()
+
+    runtime = start(tools=[MockTool(name="late", response=pass_an_hour)])
     with pytest.raises(error):
         await ran(runtime, f'set_variable("lost", 1)\n{body}', key=key)
 

@@ -1,6 +1,7 @@
 """Show what ``gcp-adk-store ces lint`` reads, prints, and ends with, and where apps are found."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -168,16 +169,20 @@ def test_tests_beside_the_app_are_run(project: Path) -> None:
     assert [found[0]["path"] for found in outcomes] == [f"{project}/evals/tool_tests/greet.yaml"] * 2
 
 
-def test_a_test_gives_a_tool_as_long_as_its_configuration_does(project: Path) -> None:
-    """As a conversation does."""
+def test_a_test_gives_a_tool_as_long_as_its_configuration_does(project: Path, tmp_path: Path) -> None:
+    """As a conversation does. The tool reads from a pipe, and nobody writes until its time is over."""
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    writes = os.open(pipe, os.O_RDWR)
     tool = project / "cxas_app" / "Shop" / "tools" / "greet"
     (tool / "python_function" / "python_code.py").write_text(
-        "import time\n\ndef greet(name: str):\n    time.sleep(0.3)\n    return 1\n"
+        f"def greet(name: str):\n    with open({pipe!r}) as pipe:\n        return pipe.read()\n"
     )
     config = json.loads((tool / "greet.json").read_text())
     (tool / "greet.json").write_text(json.dumps({**config, "timeout": "0.05s"}))
 
     (found,) = json.loads(run("test", project, "--sandbox", "inprocess", "--json").stdout)
+    os.close(writes)
 
     assert found["status"] == "error"
     assert "longer than the 0.05 s" in found["says"][0]

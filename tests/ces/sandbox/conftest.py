@@ -87,6 +87,14 @@ async def run_in(box: Sandbox, code: str, **limits: Any) -> Any:
     return found["result"]
 
 
+ASKS_AND_GOES_ON = """
+import json, os
+asked = json.dumps({"kind": "call", "id": 0, "call": {}}).encode()
+os.write(3, len(asked).to_bytes(4, "big") + asked)
+"""
+"""Code that calls the host, and does not wait for its answer."""
+
+
 def too_late(passing: PassingTime) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
     """Return a host that answers after every limit of a run."""
 

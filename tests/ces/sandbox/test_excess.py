@@ -17,17 +17,19 @@ from gcp_adk_store.ces.sandbox import (
     SandboxTimeoutError,
 )
 from tests.ces.sandbox.attacks import THREADS
-from tests.ces.sandbox.conftest import Run, outside, processes_of_runs
+from tests.ces.sandbox.conftest import ASKS_AND_GOES_ON, Run, outside, processes_of_runs, too_late
+from tests.support.clock import PassingTime
 from tests.support.lengths import at_length
 
-WALL: dict[str, Any] = {"wall_s": 2}
-ENDS: dict[str, tuple[str, dict[str, Any], type[SandboxError]]] = {
-    "an endless loop that ignores signals": (
-        "import signal\nfor n in (2, 14, 15, 24): signal.signal(n, signal.SIG_IGN)\nwhile True: pass",
-        WALL,
-        SandboxTimeoutError,
+ENDLESS = {
+    "a loop that ignores signals": (
+        "import signal\nfor n in (2, 14, 15, 24): signal.signal(n, signal.SIG_IGN)\n"
+        f"{ASKS_AND_GOES_ON}while True: pass"
     ),
-    "an endless sleep": ("import time; time.sleep(600)", WALL, SandboxTimeoutError),
+    "a sleep": f"{ASKS_AND_GOES_ON}import time; time.sleep(600)",
+    "a match": f"{ASKS_AND_GOES_ON}import re; re.match('(a+)+$', 'a' * 40 + 'b')",
+}
+ENDS: dict[str, tuple[str, dict[str, Any], type[SandboxError]]] = {
     "processor time": ("while True: pass", {"cpu_s": 1}, SandboxTimeoutError),
     "4 GB": ("x = bytearray(4 * 10**9)", {}, SandboxMemoryError),
     "memory little by little": (
@@ -49,8 +51,6 @@ ENDS: dict[str, tuple[str, dict[str, Any], type[SandboxError]]] = {
     "a frame of 4 GB": ("import os; os.write(3, b'\\xff' * 8)\nwhile True: pass", {}, SandboxProtocolError),
     "too many calls": ("for _ in range(9): call_host({})", {"host_calls": 5}, SandboxProtocolError),
 }
-MATCHES = ("import re; re.match('(a+)+$', 'a' * 40 + 'b')", WALL, SandboxTimeoutError)
-ENDS |= at_length({}, {"an endless match": MATCHES})  # it is killed as a loop is
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +82,17 @@ def test_a_run_that_goes_too_far_is_ended(ended: dict[str, BaseException | None]
     assert kind is type(found), found
     assert found.output.startswith("begun\n")
     assert len(found.output) <= Limits().output_bytes
+
+
+@pytest.mark.parametrize("name", at_length([*ENDLESS][:2], [*ENDLESS]))  # a match is killed as a loop is
+async def test_a_run_that_takes_too_long_is_ended(
+    sandbox: BubblewrapSandbox, passing: PassingTime, name: str
+) -> None:
+    """Whatever it does; an hour passes once it is about to do that."""
+    with pytest.raises(SandboxTimeoutError, match="wall_s") as caught:
+        await sandbox.run({"code": f"print('begun')\n{ENDLESS[name]}"}, too_late(passing))
+
+    assert "begun\n" == caught.value.output
 
 
 @pytest.mark.usefixtures("ended")

@@ -18,6 +18,7 @@ from gcp_adk_store.ces.sandbox import (
 )
 from gcp_adk_store.ces.sandbox.frames import Failed, Frame, FrameReader, HostCall, Result, encoded
 from tests.ces.sandbox.conftest import no_host, run_in
+from tests.support.clock import PassingTime
 from tests.support.lengths import at_length
 
 
@@ -97,10 +98,10 @@ os.read(3, 1)
 
 
 async def test_answers_that_nobody_reads_hold_the_host_no_longer_than_it(
-    sandbox: BubblewrapSandbox,
+    sandbox: BubblewrapSandbox, passing: PassingTime
 ) -> None:
     """Its process asks for as much as it may, and reads nothing."""
-    call = "json.dumps({'kind': 'call', 'id': number, 'call': {}}).encode()"
+    call = "json.dumps({'kind': 'call', 'id': number, 'call': {'number': number}}).encode()"
     code = f"""
 import os, json
 for number in range(32):
@@ -109,11 +110,13 @@ for number in range(32):
 while True: pass
 """
 
-    async def answer(_call: dict[str, Any]) -> dict[str, Any]:
+    async def answer(call: dict[str, Any]) -> dict[str, Any]:
+        if call["number"] == 31:
+            passing.after(3600)
         return {"text": "x" * 1_000_000}
 
     with pytest.raises(SandboxTimeoutError):
-        await sandbox.run({"code": code}, answer, limits=Limits(wall_s=0.2))
+        await sandbox.run({"code": code}, answer)
     assert 2 == await run_in(sandbox, "result = 1 + 1")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gcp_adk_store.ces.sandbox import (
+    Answer,
     BubblewrapSandbox,
     InProcessSandbox,
     Limits,
@@ -42,33 +43,34 @@ def request(code: str, **settings: Any) -> dict[str, Any]:
     return {"kind": "tool", "code": [file], "settings": settings}
 
 
-async def ended(box: Sandbox, code: str, **limits: Any) -> SandboxError:
+async def ended(box: Sandbox, code: str, answer: Answer = no_host, **limits: Any) -> SandboxError:
     """Return what ended a tool that printed before it went too far; *on_output* gets the same."""
     outputs: list[str] = []
+    asks = {**request(f"{PRINTS}    {code}"), "tools": ["other"]}
     with pytest.raises(SandboxError) as caught:
-        await box.run(
-            request(f"{PRINTS}    {code}"), no_host, limits=Limits(**limits), on_output=outputs.append
-        )
+        await box.run(asks, answer, limits=Limits(**limits), on_output=outputs.append)
     assert [caught.value.output] == outputs
     return caught.value
 
 
-ENDS: dict[str, tuple[str, dict[str, Any], type[SandboxError]]] = {
-    "an endless sleep": ("import time; time.sleep(600)", {"wall_s": 1}, SandboxTimeoutError),
-    "an end of the process": ("os._exit(3)", {}, SandboxCrashError),
-    "a bad pointer": ("import ctypes; ctypes.string_at(8)", {}, SandboxCrashError),
-    "a closed way to the host": ("os.close(3); os._exit(0)", {}, SandboxCrashError),
-    "noise as a frame": ("os.write(3, b'noise' * 10); os.read(3, 1)", {}, SandboxProtocolError),
-    "a large result": ("return 'x' * 30_000_000", {}, SandboxOutputError),
+ENDS: dict[str, tuple[str, type[SandboxError]]] = {
+    "an hour": ("tools.other({})", SandboxTimeoutError),
+    "an end of the process": ("os._exit(3)", SandboxCrashError),
+    "a bad pointer": ("import ctypes; ctypes.string_at(8)", SandboxCrashError),
+    "a closed way to the host": ("os.close(3); os._exit(0)", SandboxCrashError),
+    "noise as a frame": ("os.write(3, b'noise' * 10); os.read(3, 1)", SandboxProtocolError),
+    "a large result": ("return 'x' * 30_000_000", SandboxOutputError),
 }
 
 
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ENDS)
-async def test_what_a_tool_printed_is_shown_whatever_ends_it(guest: BubblewrapSandbox, name: str) -> None:
+async def test_what_a_tool_printed_is_shown_whatever_ends_it(
+    guest: BubblewrapSandbox, name: str, passing: PassingTime
+) -> None:
     """To both streams and past them, in order, also the line that has no end yet."""
-    code, limits, kind = ENDS[name]
-    error = await ended(guest, code, **limits)
+    code, kind = ENDS[name]
+    error = await ended(guest, code, too_late(passing))
 
     assert (kind, PRINTED) == (type(error), error.output)
 

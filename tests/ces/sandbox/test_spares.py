@@ -57,14 +57,18 @@ def parent(number: int) -> int:
 
 async def appears(before: set[int]) -> set[int]:
     """Return the processes of runs beside those of *before*, once there is one."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not (found := processes_of_runs() - before):  # noqa: ASYNC110  # /proc notifies nobody
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
     return found
 
 
 async def test_runs_at_a_time_and_of_other_limits_have_their_own(box: BubblewrapSandbox) -> None:
-    """A process and limits; the wall time is that of the run, whichever process serves it."""
+    """A process and limits; the wall time is that of the run, whichever process serves it.
+
+    This is the one test that lets the wall time of a run pass for real. The code has no end, so the outcome
+    is the same however slow the machine is.
+    """
     running = [await begun(box) for _ in range(3)]
     assert 8192 == await run_in(box, SIZE)
     assert 4096 == await run_in(box, SIZE, file_bytes=4096)
