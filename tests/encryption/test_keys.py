@@ -27,6 +27,7 @@ from gcp_adk_store import (
 from gcp_adk_store.testing.conformance.running import read
 from tests.encryption.conftest import LIMITS, CountingWrapper, envelope
 from tests.erasure.conftest import APP, OTHER, OWNER, PLACES, USER, canary, erase, fill, said
+from tests.support.clock import PassingTime
 from tests.support.stored import overwrite, session_path
 from tests.support.temporary import temporary_folder
 from tests.support.traces import in_folder, traces
@@ -207,7 +208,7 @@ async def test_a_destruction_that_fails_at_any_step_is_completed_by_the_next_cal
     assert "wrapped" not in key
 
 
-async def test_a_key_leaves_the_cache_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_leaves_the_cache_in_time(tmp_path: Path, passing: PassingTime) -> None:
     """Then a process learns that it was destroyed."""
     async with (
         Store.local(tmp_path, encryption=envelope()) as store,
@@ -219,8 +220,7 @@ async def test_a_key_leaves_the_cache_in_time(tmp_path: Path, monkeypatch: pytes
         await erase(other)
         await overwrite(stored, {backup.path: backup.fields})
         in_time = await store.sessions.get_session(**THERE)
-        now = asyncio.get_running_loop().time()
-        monkeypatch.setattr("gcp_adk_store.machine.monotonic", lambda: now + 301)
+        passing.after(301)
 
         assert in_time is not None
         with pytest.raises(KeyDestroyedError):

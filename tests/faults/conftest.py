@@ -150,7 +150,7 @@ def stored_objects(storage_emulator: Emulator, adk_store_bucket: str) -> Callabl
         names = [item["name"] for item in requests.get(objects, timeout=60).json().get("items", [])]
         return {
             name: requests.get(
-                f"{objects}/{quote(name, safe='')}", params={"alt": "media"}, timeout=10
+                f"{objects}/{quote(name, safe='')}", params={"alt": "media"}, timeout=60
             ).content
             for name in names
         }

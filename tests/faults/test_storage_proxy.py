@@ -244,7 +244,7 @@ async def test_a_signed_url_leads_through_the_proxy(
         **{**FILE, "filename": "put"}, mime_type="text/plain", expiration=timedelta(minutes=1)
     )
     put = await asyncio.to_thread(
-        requests.put, upload.url, data=b"two", headers=dict(upload.headers), timeout=10
+        requests.put, upload.url, data=b"two", headers=dict(upload.headers), timeout=60
     )
     got = await asyncio.to_thread(requests.get, url, timeout=60)
     storage_proxy.plan = only("media", nth(0, Lose()))

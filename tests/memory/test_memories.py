@@ -423,7 +423,7 @@ async def test_a_search_waits_for_another_one_beside_the_event_loop(adk_store_lo
 
     class Drink:
         def __eq__(self, other: object) -> bool:
-            asyncio.run_coroutine_threadsafe(go_on(), loop).result(timeout=5)
+            asyncio.run_coroutine_threadsafe(go_on(), loop).result(timeout=60)
             return other == "drink"
 
         __hash__ = None  # type: ignore[assignment]

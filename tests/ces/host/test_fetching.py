@@ -15,7 +15,7 @@ from gcp_adk_store.errors import InvalidInputError
 from tests.ces.host.web import Web, serving
 from tests.support.certificates import certified
 
-HERE = HttpPolicy(allow=["127.0.0.1:*", "localhost:*"], allow_loopback=True, timeout_s=5)
+HERE = HttpPolicy(allow=["127.0.0.1:*", "localhost:*"], allow_loopback=True, timeout_s=60)
 
 
 async def fetched(method: str, url: str, *, policy: HttpPolicy = HERE, **more: Any) -> Fetched:
