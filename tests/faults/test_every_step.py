@@ -28,7 +28,7 @@ from tests.support.lengths import at_length
 WRITING = [name for name, operation in OPERATIONS.items() if operation.writes]
 READING = [name for name, operation in OPERATIONS.items() if not operation.writes]
 
-ONCE: Final = [Fate.REFUSED, Fate.REQUEST_LOST, Fate.ANSWER_LOST, Fate.CONNECTION_BROKEN]
+ONCE: Final = [*(Fate.REFUSED, Fate.OVER_QUOTA, Fate.REQUEST_LOST, Fate.ANSWER_LOST, Fate.CONNECTION_BROKEN)]
 """What can go wrong with a request."""
 OUTAGES: Final = {
     "every request is refused": (Fate.REFUSED, Fate.REFUSED),

@@ -41,6 +41,8 @@ class Call:
     outcome: Outcome = Outcome.UNKNOWN
     result: Any = None
     error: str = ""
+    asked_s: float = 0.0
+    """How long the error says that the service asks to wait."""
     is_over: bool = field(default=False)
 
 
@@ -88,6 +90,7 @@ class Journal:
                 raise
         except StoreError as exc:
             call.outcome, call.error = Outcome.REFUSED, type(exc).__name__
+            call.asked_s = exc.retry_after_s or 0.0
         else:
             call.outcome, call.result = Outcome.DONE, seen(result)
         finally:

@@ -52,11 +52,18 @@ USER: Final = "adk_apps/app/adk_users/user"
 
 
 def fated(
-    world: World, process: Process, kind: str, *fates: Fate, then: Fate = Fate.ANSWERED, held_s: float = 0.0
+    world: World,
+    process: Process,
+    kind: str,
+    *fates: Fate,
+    then: Fate = Fate.ANSWERED,
+    held_s: float = 0.0,
+    asks_s: float = 0.0,
 ) -> asyncio.Event:
     """Give the requests of one *kind* of *process* these *fates* in order, and *then* to all later ones.
 
     The first one takes *held_s* longer to arrive. Return what is set when it arrives, or would without that.
+    One over quota is asked to wait *asks_s*.
     """
     way_of, coming, arrived = world.fates.way, iter(fates), asyncio.Event()
     loop, numbers = asyncio.get_running_loop(), itertools.count()
@@ -68,7 +75,7 @@ def fated(
         if next(numbers) == 0:
             world.at(world.now + way.there_s + 0.0001, lambda: loop.call_soon(arrived.set))
             way = replace(way, there_s=way.there_s + held_s)
-        return replace(way, fate=next(coming, then))
+        return replace(way, fate=next(coming, then), asks_s=asks_s)
 
     world.fates.way = way  # type: ignore[method-assign]
     return arrived
@@ -119,6 +126,29 @@ async def a_read_that_is_refused(world: World) -> None:
     error = await error_of(process.start(store.sessions.get_session, **key("one")))
     assert isinstance(error, UnavailableError), repr(error)
     assert world.now - begun <= DEADLINE_S * 1.02, f"a read took {world.now - begun:.3f} s"
+
+
+def an_append_over_quota(asks_s: float) -> Scenario:
+    """Return a scenario: the service refuses one commit, and asks for a wait."""
+
+    async def scenario(world: World) -> None:
+        service = Service(world)
+        await fill(service.beside())
+        process = world.process("appends")
+        store = service.store_of(process, session_limits=PUNCTUAL)
+        held = await process.start(store.sessions.get_session, **key("one"))
+        fated(world, process, "commit", Fate.OVER_QUOTA, asks_s=asks_s)
+        begun = world.now
+        error = await error_of(process.start(store.sessions.append_event, held, said("event")))
+        if asks_s < DEADLINE_S:
+            assert error is None, repr(error)
+            assert world.now - begun >= asks_s * 0.99, f"it was sent again after {world.now - begun:.3f} s"
+        else:
+            assert isinstance(error, UnavailableError), repr(error)
+            assert error.retry_after_s == asks_s
+            assert world.now - begun < 1, f"it was refused after {world.now - begun:.3f} s"
+
+    return scenario
 
 
 async def a_deletion_that_leaves_parts(world: World) -> None:
@@ -638,6 +668,8 @@ def a_redaction_after_an_archive(how: str) -> Scenario:
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     "refused-after-lost": an_append_that_is_refused_then,
     "refused-read": a_read_that_is_refused,
+    "over-quota": an_append_over_quota(4.0),
+    "over-quota-for-long": an_append_over_quota(40.0),
     "deletion-of-parts": a_deletion_that_leaves_parts,
     "overtaken-deletion": a_deletion_of_a_session,
     "copy-of-gone": a_copy_of_what_goes,

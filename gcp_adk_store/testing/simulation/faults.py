@@ -14,6 +14,8 @@ class Fate(enum.StrEnum):
     ANSWERED = "answered"
     REFUSED = "refused for now"
     """Nothing was done, and the client gets to know it."""
+    OVER_QUOTA = "over quota"
+    """Nothing was done, and the service asks the client to wait: ``RESOURCE_EXHAUSTED``, or status 429."""
     REQUEST_LOST = "request lost"
     """It never arrives, and the client waits for its answer until it gives up."""
     ANSWER_LOST = "answer lost"
@@ -41,6 +43,7 @@ class Faults:
     """
 
     refused: float = 0.0
+    over_quota: float = 0.0
     request_lost: float = 0.0
     answer_lost: float = 0.0
     connection_broken: float = 0.0
@@ -51,12 +54,16 @@ class Faults:
     """The shortest and the longest way of a message in one direction."""
     late_s: tuple[float, float] = (5.0, 60.0)
     """How much longer the way of a late request is, or that of one that arrives again."""
+    asks_s: tuple[float, float] = (0.5, 20.0)
+    """How long the service asks a client to wait that is over quota; the library reads it as
+    ``retry_after_s``."""
 
     @classmethod
     def all(cls, share: float = 0.02) -> "Faults":
         """Return faults of every kind, each of the same *share*."""
         return cls(
             refused=share,
+            over_quota=share,
             request_lost=share,
             answer_lost=share,
             connection_broken=share,
@@ -77,6 +84,8 @@ class Way:
     """Seconds until its answer arrives."""
     again_s: float
     """Seconds until it arrives again, or how late it is."""
+    asks_s: float
+    """Seconds that a service asks for if the request is over quota."""
 
 
 class Fates:
@@ -110,6 +119,7 @@ class Fates:
             (faults.connection_broken, Fate.CONNECTION_BROKEN),
             (faults.late, Fate.LATE),
             (faults.twice, Fate.TWICE),
+            (faults.over_quota, Fate.OVER_QUOTA),
         ):
             left -= share
             if left < 0:
@@ -117,7 +127,7 @@ class Fates:
                 break
         self.counts[what, fate] += 1
         there_s, back_s = (random.uniform(*faults.latency_s) for _ in range(2))
-        return Way(fate, there_s, back_s, random.uniform(*faults.late_s))
+        return Way(fate, there_s, back_s, random.uniform(*faults.late_s), random.uniform(*faults.asks_s))
 
     def message(self, sender: str, what: str, about: str) -> float | None:
         """Return how long the next message of a stream takes; ``None`` if the stream breaks instead."""

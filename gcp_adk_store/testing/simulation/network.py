@@ -122,8 +122,11 @@ class _Request(Generic[T]):
 
     async def _serve(self) -> None:
         """Do the work, and send its answer back."""
-        refused = UnavailableError("refused for now; try again later")
-        outcome = refused if self._way.fate is Fate.REFUSED else await self._done()
+        refused = {
+            Fate.REFUSED: UnavailableError("refused for now; try again later"),
+            Fate.OVER_QUOTA: UnavailableError("over quota; try again later", retry_after_s=self._way.asks_s),
+        }
+        outcome = refused.get(self._way.fate) or await self._done()
         if self._way.fate is Fate.CONNECTION_BROKEN:
             outcome = self._unanswered("the connection broke; read before repeating it")
         if self._way.fate is not Fate.ANSWER_LOST:
