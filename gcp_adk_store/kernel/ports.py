@@ -408,6 +408,8 @@ class Backend:
     objects: Objects
     uploads: Uploads
     signer: Signer
+    open_bucket: Callable[[str], Objects] | None = None
+    """Opens another bucket, such as that of anchors; ``None`` if the backend cannot."""
 
 
 EmbeddingKind: TypeAlias = Literal["document", "query"]

@@ -28,7 +28,7 @@ from gcp_adk_store.settings.options import (
     options_of,
     require_options,
 )
-from gcp_adk_store.store.opening import OtherPlaces, beside_a_folder, encrypted
+from gcp_adk_store.store.opening import OtherPlaces, beside_a_backend, beside_a_folder, encrypted
 from gcp_adk_store.store.operations import StoreOperations
 from gcp_adk_store.tasks.sdk import needs_a2a
 from gcp_adk_store.turns.running import Turns
@@ -174,7 +174,8 @@ class Store(StoreOperations):
         storage = storage_over(documents, objects, prefix, options.get("encryption"), open_keys=open_keys)
         limits = options.get("artifact_limits") or ArtifactLimits()
         artifacts = ArtifactService(backend.objects, backend.uploads, backend.signer, limits)
-        return cls._made(SessionService(storage, **of_sessions(options)), artifacts, options)
+        sessions = SessionService(storage, **of_sessions(options))
+        return cls._made(sessions, artifacts, options, beside_a_backend(backend))
 
     @classmethod
     def from_env(

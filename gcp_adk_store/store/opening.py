@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.erasure.run import RecoveryOf
 from gcp_adk_store.errors import InvalidInputError, NotProvisionedError
-from gcp_adk_store.kernel.ports import Objects
+from gcp_adk_store.kernel.ports import Backend, Objects
 from gcp_adk_store.local.backend import DATABASE, open_backend
 from gcp_adk_store.model.erasures import Recovery
 from gcp_adk_store.settings import MEMORY, ArtifactLimits, SessionLimits
@@ -75,6 +75,13 @@ def _require_folder(name: str) -> None:
         return  # the first read says what is wrong with the path
     if not is_there:
         raise NotProvisionedError(f"the folder {name!r} contains no anchors: gcp-adk-store anchor makes them")
+
+
+def beside_a_backend(backend: Backend) -> OtherPlaces:
+    """Return the places beside *backend*."""
+    return OtherPlaces(
+        recovery=kept_where_unknown, recovery_of_keys=kept_where_unknown, open_objects=backend.open_bucket
+    )
 
 
 async def kept_where_unknown(removed_at: float) -> Recovery:  # noqa: ARG001  # at any time

@@ -1,7 +1,9 @@
 """What a redaction replaced is never read again, and titles and labels are those that were set."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from itertools import count
 from typing import Any, Final
 
 import pytest
@@ -13,12 +15,14 @@ from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, Store
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.checkers import check_list
 from tests.simulation.fleet import Actor, Fleet
-from tests.simulation.journal import Outcome
+from tests.simulation.journal import Journal, Outcome
 from tests.simulation.raw import require_whole
 from tests.simulation.test_sessions import LIMITS, key
 from tests.support.lengths import at_length
 
 TEXT: Final = "only in the text"
+ANCHORS: Final = "anchors"
+"""A bucket of its own."""
 
 
 def seen(session: Session | None) -> list[tuple[str, bool]] | None:
@@ -80,6 +84,37 @@ async def act(actor: Actor, step: int) -> None:
             actor.memory.setdefault("said", []).append(said)
 
 
+async def look_on(actor: Actor, kind: str) -> None:
+    """Anchor the session again and again, or verify it by its anchors, until this is cancelled."""
+    store, ids = actor.store, key("one")
+    works: dict[str, Callable[[], Awaitable[Any]]] = {
+        "anchor": lambda: store.anchor(**ids, anchors=ANCHORS),
+        "verify": lambda: store.verify_session(**ids, anchors=ANCHORS),
+    }
+    for step in count():
+        await asyncio.sleep(actor.random(step).uniform(0, 4))
+        await actor.journal.call(actor.name, kind, "one", works[kind])
+
+
+def check_proofs(journal: Journal, ids: Sequence[str]) -> None:
+    """Check that no proof finds a break, and that each has what was stored before an earlier anchor."""
+    places = {one: place for place, one in enumerate(ids)}
+    for proof in journal.of("verify"):
+        if proof.outcome is not Outcome.DONE:
+            continue
+        found = proof.result
+        assert found.broken is None, f"an honest history is called broken: {found.broken}"
+        anchors = [one for one in journal.of("anchor") if one.outcome is Outcome.DONE]
+        since = max((one.begun for one in anchors if one.ended < proof.begun), default=0.0)
+        for call in journal.calls:
+            if call.outcome is Outcome.DONE and call.ended < since and call.kind in ("append", "redact"):
+                assert places[call.given] < found.anchored, f"no anchor proves {call.given}"
+                marks = [one.is_anchored for one in found.redacted if one.event_id == call.given]
+                assert call.kind == "append" or marks == [True], (
+                    f"no anchor proves what redacted {call.given}"
+                )
+
+
 def workload(*, encrypted: bool = False, **options: Any) -> Any:
     """Return the scenario of a fleet whose stores have *options*."""
 
@@ -91,7 +126,14 @@ def workload(*, encrypted: bool = False, **options: Any) -> Any:
         await plain.sessions.create_session(**key("one"))
 
         fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, **options))
+        looking: list[asyncio.Future[None]] = []
+        for kind in ("anchor", "verify", "anchor"):
+            process = world.process(f"{kind} {len(looking)}")
+            store = service.store_of(process, session_limits=LIMITS, **options)
+            looking.append(process.start(look_on, Actor(world, fleet.journal, process, store), kind))
         await fleet.work(30, act)
+        for each in looking:
+            each.cancel()
         await asyncio.sleep(120)
         journal = fleet.journal
         require_whole(journal)
@@ -110,7 +152,12 @@ def workload(*, encrypted: bool = False, **options: Any) -> Any:
             read.result = [name for name, _ in read.result]
         check_list(reads[-1].result if reads else [], journal.of("append"), reads)
         await check_info(fleet, plain)
-        assert (await plain.verify_session(**key("one"))).broken is None
+        await plain.anchor(**key("one"), anchors=ANCHORS)
+        proof = await plain.verify_session(**key("one"), anchors=ANCHORS)
+        assert (proof.broken, proof.anchored) == (None, proof.events), "the end is not proven"
+        whole = await plain.sessions.get_session(**key("one"))
+        assert whole is not None
+        check_proofs(journal, [event.id for event in whole.events])
         faults = [fault async for fault in plain.check(older_than_s=10**9, full=True)]
         assert not faults, faults
 

@@ -1,5 +1,6 @@
 """Give simulated processes a database and a bucket, and the store that each of them has."""
 
+from dataclasses import replace
 from typing import Unpack
 
 from google.adk.platform import time as platform_time
@@ -18,8 +19,15 @@ from gcp_adk_store.testing.simulation.storage import SimulatedDocuments, Simulat
 from gcp_adk_store.testing.simulation.world import Process, World
 
 
+class _Bucket(LocalObjects):
+    """A bucket beside that of the store, which is in memory as long as its service."""
+
+    async def close(self) -> None:
+        """Keep the objects: another one opens the bucket again."""
+
+
 class Service:
-    """The database and the bucket of one world, in memory.
+    """The database and the bucket of one world, and a bucket of anchors, in memory.
 
     Its processes stand at two heights. A store of :meth:`store_of` is one in the cloud: requests get lost
     below the library's own retry, and the library must recognise what landed. One of :meth:`beside` is as one
@@ -31,15 +39,24 @@ class Service:
         self.world = world
         self._database = Database(None)
         self._contents = contents_of(self._database, ArtifactLimits())
+        self._buckets: dict[str, _Bucket] = {}
         objects = LocalObjects(self._database, self._contents, ArtifactLimits())
         self.backend = Backend(
             documents=LocalDocuments(self._database, SessionLimits()),
             objects=objects,
             uploads=LocalUploads(objects, self._contents),
             signer=local_signer(),
+            open_bucket=self._bucket,
         )
         self.network = Network(world, world.process("service"))
         self._keys = open_keys(MEMORY, SessionLimits())
+
+    def _bucket(self, name: str) -> _Bucket:
+        """Return another bucket, which is there from its first use on."""
+        if name not in self._buckets:
+            database, limits = Database(None), ArtifactLimits()
+            self._buckets[name] = _Bucket(database, contents_of(database, limits), limits)
+        return self._buckets[name]
 
     async def expire(self) -> None:
         """Remove what has expired, as TTL policies and a bucket's lifecycle rule do at a time of theirs."""
@@ -56,12 +73,17 @@ class Service:
         session_limits = options.get("session_limits") or SessionLimits()
         artifact_limits = options.get("artifact_limits") or ArtifactLimits()
         link = Link(self.network, process)
+
+        def open_bucket(name: str) -> SimulatedObjects:
+            return SimulatedObjects(link, replace(self.backend, objects=self._bucket(name)), artifact_limits)
+
         objects = SimulatedObjects(link, self.backend, artifact_limits)
         backend = Backend(
             documents=SimulatedDocuments(link, self.backend.documents, session_limits),
             objects=objects,
             uploads=objects.uploads,
             signer=self.backend.signer,
+            open_bucket=open_bucket,
         )
         keys = SimulatedDocuments(link, self._keys, session_limits)
         return Store.from_backend(backend, open_keys=lambda _: keys, **options)
