@@ -35,6 +35,19 @@ def text_of(part: types.Part | None) -> str | None:
     return name
 
 
+async def read_in_parts(actor: Actor, step: int, **which: Any) -> types.Part | None:
+    """Read a version by ranges, with rests between them, in which others may delete it or save it anew."""
+    reader = await actor.store.artifacts.open_artifact(**which)
+    if reader is None:
+        return None
+    data, random = b"", actor.random(step)
+    while piece := await reader.read(max(reader.size // 3, 1)):
+        data += piece
+        await asyncio.sleep(random.choice([0, random.uniform(0, 3)]))
+    assert len(data) == reader.size, "a part of the bytes is missing"
+    return types.Part.from_bytes(data=data, mime_type="text/plain")
+
+
 async def act(actor: Actor, step: int) -> None:
     """Save, load, list or delete."""
     random = actor.random(step)
@@ -58,10 +71,10 @@ async def act(actor: Actor, step: int) -> None:
         )  # fmt: skip
     elif action in ("load", "load version"):
         version = None if action == "load" else random.randrange(4)
+        load = artifacts.load_artifact if random.random() < 0.5 else partial(read_in_parts, actor, step)
         await journal.call(
-            actor.name, action, filename, lambda: artifacts.load_artifact(**key, version=version),
-            given=version, seen=text_of,
-        )  # fmt: skip
+            actor.name, action, filename, lambda: load(**key, version=version), given=version, seen=text_of
+        )
     elif action == "versions":
         await journal.call(actor.name, "versions", filename, lambda: artifacts.list_versions(**key))
     elif action == "keys":
@@ -93,6 +106,9 @@ def check_versions(world: World, journal: Journal, filename: str, stored: dict[i
         for call in journal.of(kind, filename)
         if call.outcome is Outcome.DONE
     ]
+    unread = [call for kind in ("load", "load version") for call in journal.of(kind, filename)]
+    if filename in KEPT:
+        assert not [call for call in unread if call.error == "StoredDataError"], "a version could not be read"
     never = {call.given for call in saves if call.outcome is Outcome.REFUSED}
     seen = {*stored.values(), *(call.result for call in loads if call.result is not None)}
     assert not never & seen, f"{never & seen} were refused, and are there"
