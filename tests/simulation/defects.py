@@ -88,8 +88,7 @@ DEFECTS: Final = (
     Defect(
         "payloads are written after the commit that refers to them",
         "Durability", "sessions/append/commit.py",
-        "            await self.storage.put(key, base.epoch, change, parts_at=parts_at)\n        appending",
-        "            pass\n        appending",
+        "            await self._put()\n        self._redactions", "            pass\n        self._redactions",
         _SESSIONS,
     ),
     Defect(
@@ -435,7 +434,7 @@ DEFECTS: Final = (
     Defect(
         "a redaction removes content that an append refers to",
         "Erasure, retention, proof", "sessions/append/commit.py",
-        "            await self.put_again()  # a redaction may have removed equal payloads\n", "",
+        "            await self._put()  # a redaction may have removed equal payloads\n", "",
         ("redactions",),
     ),
     Defect(
@@ -945,5 +944,39 @@ DEFECTS: Final = (
         "end if self.parts_at is None else min(end, self.parts_at + PARTS_GRACE_S)", "end",
         ("renamed-late",),
         "a session ends before its parts do, also after a write that does not move its expiry",
+    ),
+    Defect(
+        "a request over quota is sent again before the time that the service asks for",
+        "Under load", "cloud/retry.py",
+        "return machine.uniform(0, longest_s(state)) + (asked_s or 0.0)",
+        "return machine.uniform(0, longest_s(state))",
+        ("over-quota",),
+    ),
+    Defect(
+        "a rewind that others overtake sets the state that it computed before",
+        "Operation by operation", "sessions/append/commit.py",
+        "        if self._is_behind and self.anew is not None:\n", "        if False:\n",
+        ("points-merging", "overtaken-rewind"),
+        "a rewind computes the state of its point again where it follows events of others",
+    ),
+    Defect(
+        "a rewind sets the state that ADK computes from the events alone",
+        "Operation by operation", "sessions/append/run.py",
+        "await self._encoder.encode(await rewound(self._reader, key, waiting.event))",
+        "await self._encoder.encode(waiting.event)",
+        ("points",),
+    ),
+    Defect(
+        "a proof compares anchors with the session as it was before they were made",
+        "Erasure, retention, proof", "sessions/verify/run.py",
+        "        if proof.broken is None or (await _now(storage, key)).update_time == stored.update_time:\n",
+        "        if True:\n",
+        ("redactions",),
+    ),
+    Defect(
+        "a version that is deleted while it is read by ranges ends there",
+        "Operation by operation", "artifacts/files.py",
+        '            raise StoredDataError("the version was deleted while it was read")\n', '            return b""\n',
+        ("artifacts",),
     ),
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Search an order of calls that happen one after the other and explain what each of them returned."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TypeVar
 
 from tests.simulation.journal import Call, Outcome
@@ -10,13 +10,20 @@ State = TypeVar("State", bound=Hashable)
 _MOST_TRIES = 200_000
 
 
-def require_order(calls: Sequence[Call], state: State, apply: Callable[[State, Call], State | None]) -> None:
+def require_order(
+    calls: Sequence[Call],
+    state: State,
+    apply: Callable[[State, Call], State | None],
+    *,
+    reads: Collection[str] = (),
+) -> None:
     """Require that some order explains *calls*, as Porcupine does: each happens while it runs.
 
     Args:
         calls: Those that happened, and those of which nobody knows: these happen at some time, or never.
         state: What there is before all of them.
         apply: Returns the state after a call; ``None`` if the call cannot return what it did in that state.
+        reads: The kinds of calls that change nothing: where one can happen, it need not wait for others.
     """
     begun = sorted((call for call in calls if call.outcome is not Outcome.REFUSED), key=lambda c: c.begun)
     ends = [call.ended if call.outcome is Outcome.DONE else float("inf") for call in begun]
@@ -33,14 +40,20 @@ def require_order(calls: Sequence[Call], state: State, apply: Callable[[State, C
         if len(certain) < fewest:
             fewest, stuck = len(certain), frozenset(certain)
         first_end = min(ends[number] for number in left)
+        known = len(stack)
         for number in left:
             if begun[number].begun > first_end or alike[number] in left:
                 continue
             after = apply(now, begun[number])
             one = None if after is None else (left - {number}, after)
+            is_read = one is not None and begun[number].kind in reads
+            if is_read:
+                del stack[known:]
             if one is not None and one not in seen:
                 seen.add(one)
                 stack.append(one)
+            if is_read:
+                break
         assert len(seen) < _MOST_TRIES, "the search for an order takes too long"
     shown = [f"{begun[n].process} {begun[n].kind} at {begun[n].begun:.3f}" for n in sorted(stuck)[:4]]
     raise AssertionError(f"no order explains what these returned: {shown}")

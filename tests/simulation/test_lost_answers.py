@@ -665,6 +665,32 @@ def a_redaction_after_an_archive(how: str) -> Scenario:
     return scenario
 
 
+async def a_rewind_that_others_overtake(world: World) -> None:
+    """Another process sets a key between the read of a rewind and its commit; both are stored."""
+    service = Service(world)
+    plain = service.beside(on_conflict="merge")
+    session = await fill(plain)
+    for event in (said("a", before="kept"), said("b", since="lost")):
+        event.invocation_id = event.id
+        await plain.sessions.append_event(session, event)
+    process = world.process("rewinds")
+    store = service.store_of(process, on_conflict="merge")
+    held = await process.start(store.sessions.get_session, **key("one"))
+    assert held is not None
+    rewind = said("c", since=None)
+    rewind.actions.rewind_before_invocation_id = "b"
+    arrived = fated(world, process, "commit", held_s=5.0)
+    call = process.start(store.sessions.append_event, held, rewind)
+    await arrived.wait()
+    await plain.sessions.append_event(session, said("d", before="lost", meanwhile="lost"))
+    await call
+    stored = await plain.sessions.get_session(**key("one"))
+    assert stored is not None
+    assert [event.id for event in stored.events] == [*"abdc"]
+    assert stored.state == {"before": "kept", "since": None, "meanwhile": None}, stored.state
+    assert (held.state, held.events) == (stored.state, stored.events), "the handle is not what is stored"
+
+
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     "refused-after-lost": an_append_that_is_refused_then,
     "refused-read": a_read_that_is_refused,
@@ -698,6 +724,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "waits-in-line": calls_that_wait_in_line,
     "waiting-message": a_message_before_the_end_of_a_run,
     "overtaken-begin": a_begin_that_others_overtake,
+    "overtaken-rewind": a_rewind_that_others_overtake,
     "archived-in-part": an_archive_that_is_done_in_part,
     "redacted-after-archive": a_redaction_after_an_archive("interrupted"),
     "redacted-after-finished": a_redaction_after_an_archive("finished"),

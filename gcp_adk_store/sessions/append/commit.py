@@ -41,6 +41,7 @@ from gcp_adk_store.model.sessions import (
     events_to_resolve,
     resolve_outcome,
 )
+from gcp_adk_store.sessions.append.encode import EncodedAppend
 from gcp_adk_store.sessions.append.turn import TurnLease
 from gcp_adk_store.sessions.lifecycle.renewal import Lifetimes
 from gcp_adk_store.sessions.read.completion import Found
@@ -98,11 +99,13 @@ class SessionRecorder:
         merging: bool,
         hold: TurnLease | None = None,
         is_last: bool = True,
+        anew: Callable[[], Awaitable[EncodedAppend]] | None = None,
     ) -> Appended:
         """Store events and their change of state in one commit, exactly once.
 
         Without a *marker*, or when *merging*, it follows all events that others appended. It is a part of the
-        turn *hold*, if any, and ends it if the turn asks for that and it *is_last*.
+        turn *hold*, if any, and ends it if the turn asks for that and it *is_last*. What depends on what is
+        stored is encoded *anew* where it follows events of others.
 
         Raises:
             SessionMissingError, SessionConflictError, OutcomeUnknownError: as the service's ``append_event``.
@@ -117,24 +120,19 @@ class SessionRecorder:
             if seen is None:
                 raise SessionMissingError
             base, merging = seen.marker, True
-        parts_at = None
-        if change.has_payloads:
-            # This refuses an append that cannot be stored, before anything is written.
-            await self.encoded(key, append, base)
-            parts_at = await self.lifetimes.new_part(key, base)
-            await self.storage.put(key, base.epoch, change, parts_at=parts_at)
         appending = _Appending(
             self,
             key,
             append,
             base,
+            change,
             merging=merging,
-            new_part=parts_at if change.session else None,
             hold=hold,
             is_last=is_last,
-            put_again=partial(self.storage.put, key, base.epoch, change, parts_at=parts_at),
-            _redactions=base.redactions,
+            anew=anew,
+            _is_behind=marker is None,
         )
+        await appending.spill()
         try:
             appended = await appending.store()
         except InvalidInputError:
@@ -243,17 +241,35 @@ class _Appending:
     key: SessionKey
     append: Append
     base: Marker
+    change: Spilled
     merging: bool
-    new_part: int | None
     hold: TurnLease | None
     is_last: bool
-    put_again: Callable[[], Awaitable[None]]
-    _redactions: int
+    anew: Callable[[], Awaitable[EncodedAppend]] | None
+    _is_behind: bool
+    """Whether others may have appended since the append was encoded."""
+    _parts_at: int | None = None
+    """When the payloads of the append expire."""
+    _redactions: int = 0
+    """How many there were when the payloads were put."""
     _sent: Sequence[Write] = ()
     _released: Turn | None = None
     _expiry: Expiry | None = None
     _merged: bool = False
     _conflicts: int = 0
+
+    async def spill(self) -> None:
+        """Put the payloads of the append, if it has any and can be stored."""
+        if self.change.has_payloads:
+            # This refuses an append that cannot be stored, before anything is written.
+            await self.recorder.encoded(self.key, self.append, self.base)
+            self._parts_at = await self.recorder.lifetimes.new_part(self.key, self.base)
+            await self._put()
+        self._redactions = self.base.redactions
+
+    async def _put(self) -> None:
+        storage, epoch = self.recorder.storage, self.base.epoch
+        await storage.put(self.key, epoch, self.change, parts_at=self._parts_at)
 
     async def store(self) -> Appended:
         """Commit until the append is stored, or another write conflicts with it."""
@@ -292,6 +308,7 @@ class _Appending:
                     # The commit that was not answered ended the turn; another holder may have the next one.
                     self.hold.has_ended |= turn is None or turn.holder != self.hold.turn.holder
                 return Done(replace(found, merged=self._merged))
+            self._is_behind = self._is_behind or seen.outcome is AppendOutcome.STALE
             self._merged = self._merged or seen.outcome is AppendOutcome.STALE
             self.base = found
         if not self._suffices(is_read=seen is not None):
@@ -309,11 +326,20 @@ class _Appending:
         return is_read or not self.recorder.reader.tails.may_hold(self.base, self.append)
 
     async def _writes(self) -> list[Write]:
+        if self._is_behind and self.anew is not None:
+            # Who writes after this read, changes the document that the commit requires.
+            encoded = await self.anew()
+            self.append, self.change = encoded.append, encoded.change
+            await self.spill()
+            self._is_behind = False
         if self.base.redactions != self._redactions:
-            await self.put_again()  # a redaction may have removed equal payloads
+            await self._put()  # a redaction may have removed equal payloads
             self._redactions = self.base.redactions
         self._expiry = await self.recorder.lifetimes.extend(
-            self.key, self.base, spilled=self.append.spilled, new_part=self.new_part
+            self.key,
+            self.base,
+            spilled=self.append.spilled,
+            new_part=self._parts_at if self.change.session else None,
         )
         self._released = self.hold.released if self.hold is not None and self.is_last else None
         self._sent = await self.recorder.encoded(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 
 from google.adk.events import Event
 from google.adk.sessions import Session
@@ -200,7 +200,7 @@ class Appender:
             if known and await self._recorder.holds(key, encoded.append):
                 return self._recognised(key, first)
             if first.is_rewind:
-                encoded = await self._encoder.encode(await rewound(self._reader, key, first.event))
+                encoded = await self._rewind(key, first)
                 if known and await self._recorder.holds(key, encoded.append):
                     return self._recognised(key, first)
             first.encoded = encoded
@@ -215,6 +215,11 @@ class Appender:
                     member.end(again(exc) if isinstance(exc, StoreError) else exc)
                 raise
             return first.event
+
+    async def _rewind(self, key: SessionKey, waiting: QueuedAppend) -> EncodedAppend:
+        """Encode an event of ADK's rewind, whose change of state depends on what is stored now."""
+        waiting.encoded = await self._encoder.encode(await rewound(self._reader, key, waiting.event))
+        return waiting.encoded
 
     def _recognised(self, key: SessionKey, redelivered: QueuedAppend) -> Event:
         """Remember an event that storage has, also for handles that were read without it; return it."""
@@ -320,7 +325,9 @@ class Appender:
             merging=merging,
             hold=hold,
             is_last=is_last and self._queues.first(key, group[0].loop) is None,
+            anew=partial(self._rewind, key, group[0]) if group[0].is_rewind else None,
         )
+        encoded = [member.encoded for member in group if member.encoded is not None]
         if appended.was_held:
             mark(handles[0], appended.marker)
             self._end_held(key, group)
