@@ -299,7 +299,7 @@ class Program:
         return cls(
             app=app,
             tools=(*own, *tools),
-            declarations={name: declaration_of(callee) for name, callee in callees.items()},
+            declarations={name: declaration_of(name, callee) for name, callee in callees.items()},
             asynchronous=frozenset(
                 name
                 for name, callee in callees.items()

@@ -12,15 +12,8 @@ from gcp_adk_store.ces.host.results import Answer, Reply, RunFailure
 from gcp_adk_store.ces.host.settings import USER, RuntimeSettings, SessionKey, SessionKeyLike
 from gcp_adk_store.ces.http.fetching import HttpAccess
 from gcp_adk_store.ces.sandbox.interface import SandboxRunError
-from gcp_adk_store.ces.tools.declarations import (
-    Callee,
-    CodeFile,
-    FakeTools,
-    MockConfig,
-    MockTool,
-    OperationTool,
-    PythonTool,
-)
+from gcp_adk_store.ces.tools.declarations import CodeFile, FakeTools, MockConfig, MockTool, PythonTool, Tool
+from gcp_adk_store.ces.tools.openapi import OpenApiTool
 from gcp_adk_store.ces.tools.parameters import ArgumentsError, CredentialMissingError, SessionValues
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
 from gcp_adk_store.kernel.operation import kinds_of_members
@@ -86,7 +79,7 @@ def new_call_id() -> str:
 class Toolbox:
     """Every tool that code may call."""
 
-    def __init__(self, callees: Mapping[str, Callee], *, http: HttpAccess, mocks: MockConfig | None) -> None:
+    def __init__(self, callees: Mapping[str, Tool], *, http: HttpAccess, mocks: MockConfig | None) -> None:
         self.callees = callees
         self._http = http
         self._mocks = mocks
@@ -121,8 +114,13 @@ class Toolbox:
 
     def description_of(self, name: str) -> str:
         """Return the description of the tool *name*; empty for an unknown tool."""
-        callee = self.callees.get(name)
-        return callee.description if callee is not None else ""
+        match self.callees.get(name):
+            case None:
+                return ""
+            case OpenApiTool() as tool:
+                return tool.operations[name].description
+            case tool:
+                return tool.description
 
     async def _faked(self, fakes: FakeTools, function: str, call: ToolCall, run: RunRequest) -> Reply | None:
         request = {
@@ -151,7 +149,7 @@ class Toolbox:
         match self.callees.get(call.name):
             case PythonTool() as tool:
                 return await _of_python(tool, call, run)
-            case OperationTool() as tool:
+            case OpenApiTool() as tool:
                 return await self._of_operation(tool, call)
             case MockTool() as tool:
                 answer = tool.response(call.args) if callable(tool.response) else tool.response
@@ -160,10 +158,10 @@ class Toolbox:
             case None:
                 return Reply.ends("UnknownToolError", f"unknown tool {call.name[:100]!r}")
 
-    async def _of_operation(self, tool: OperationTool, call: ToolCall) -> Reply:
+    async def _of_operation(self, tool: OpenApiTool, call: ToolCall) -> Reply:
         try:
             session = SessionValues(context=call.situation.context, variables=call.state)
-            outgoing = tool.request(call.args, session)
+            outgoing = tool.request(call.name, call.args, session)
         except ArgumentsError as exc:
             status = _UNAUTHORIZED if isinstance(exc, CredentialMissingError) else _BAD_REQUEST
             return Reply(status_code=status, reason=str(exc), error=failure_of(exc))

@@ -2,15 +2,13 @@
 
 import ast
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
 from gcp_adk_store.ces.guest.contract import Code
 from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
-from gcp_adk_store.ces.http.fetching import Outgoing
-from gcp_adk_store.ces.tools.openapi import OpenApiTool, Operation
-from gcp_adk_store.ces.tools.parameters import SessionValues
+from gcp_adk_store.ces.tools.openapi import OpenApiTool
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel.operation import require_members
 
@@ -220,71 +218,30 @@ class MockTool:
     """As of a `PythonTool`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationTool:
-    """One operation of an OpenAPI document."""
-
-    name: str
-    operation: Operation
-    tool: OpenApiTool
-    """What it is of."""
-
-    @property
-    def description(self) -> str:
-        """What the document says of it."""
-        return self.operation.description
-
-    @property
-    def fake(self) -> FakeTools | None:
-        """Code that answers in its place."""
-        fake: FakeTools | None = self.tool.fake
-        return fake
-
-    def request(self, args: Mapping[str, Any], session: SessionValues) -> Outgoing:
-        """Return the request for *args*, with what its toolset authenticates itself by.
-
-        Raises:
-            ArgumentsError: an argument is missing, unknown, or does not fit its place.
-            CredentialMissingError: the credential is missing.
-        """
-        headers, authentication = self.tool.headers, self.tool.authentication
-        if authentication is None:
-            return self.operation.request(args, headers, session)
-        more, params = authentication.sent(session)
-        outgoing = self.operation.request(args, {**headers, **more}, session)
-        ours = dict(params)  # no argument of this name is sent, as no header is
-        given = [each for each in outgoing.params or () if each[0] not in ours]
-        return replace(outgoing, params=[*given, *params] or None)
-
-
 Tool: TypeAlias = PythonTool | OpenApiTool | MockTool
-Callee: TypeAlias = PythonTool | OperationTool | MockTool
 
 
-def by_name(tools: Iterable[Tool]) -> dict[str, Callee]:
-    """Return what can be called, by the name that code calls it by.
+def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
+    """Return *tools* by the names that code calls them by; one of a document has many.
 
     Raises:
         InvalidInputError: two have one name, or one is not a tool.
     """
-    found: dict[str, Callee] = {}
+    found: dict[str, Tool] = {}
     for tool in tools:
-        for callee in _callees(tool):
-            if callee.name in found:
-                raise InvalidInputError(f"two tools have the name {callee.name!r}; rename one")
-            found[callee.name] = callee
+        for name in _names_of(tool):
+            if name in found:
+                raise InvalidInputError(f"two tools have the name {name!r}; rename one")
+            found[name] = tool
     return found
 
 
-def _callees(tool: Tool) -> list[Callee]:
+def _names_of(tool: Tool) -> Collection[str]:
     match tool:
         case OpenApiTool():
-            return [
-                OperationTool(name=name, operation=operation, tool=tool)
-                for name, operation in tool.operations.items()
-            ]
+            return tool.operations
         case PythonTool() | MockTool():
-            return [tool]
+            return [tool.name]
         case _:
             raise InvalidInputError(
                 f"{type(tool).__name__} is not a tool: give a PythonTool, an OpenApiTool or a MockTool"
@@ -297,17 +254,17 @@ _LISTS: Final = frozenset({"list", "List", "tuple", "Tuple", "set", "Set", "Sequ
 _ALIASES: Final = frozenset({"Optional", "Annotated"})
 
 
-def declaration_of(callee: Callee) -> dict[str, Any]:
-    """Return *callee* as JSON: ``name``, ``description`` and ``parametersJsonSchema``.
+def declaration_of(name: str, tool: Tool) -> dict[str, Any]:
+    """Return *tool*, called *name*, as JSON: ``name``, ``description`` and ``parametersJsonSchema``.
 
     A Python tool is declared by its signature and docstring, as on the platform; a mock takes any arguments.
     Code that cannot be read is declared without parameters: a call of it says what is wrong.
     """
-    match callee:
+    match tool:
         case PythonTool():
-            return _of_python(callee)
-        case OperationTool():
-            operation = callee.operation
+            return _of_python(tool)
+        case OpenApiTool():
+            operation = tool.operations[name]
             hidden = {name for name, each in operation.of_session.items() if each.expression}
             shown = [each for each in operation.parameters if each.name not in hidden]
             properties: dict[str, Any] = {each.name: {} for each in shown}
@@ -316,10 +273,10 @@ def declaration_of(callee: Callee) -> dict[str, Any]:
             if operation.body is not None and not of_session.expression:
                 properties["body"] = dict(_OBJECT) if of_session or "json" in operation.body else {}
                 required += ["body"] if operation.body_required else []
-            return declared(callee.name, callee.description, properties, required)
+            return declared(name, operation.description, properties, required)
         case MockTool():
-            made = declared(callee.name, callee.description, {}, [])
-            return made if callee.parameters is None else {**made, "parametersJsonSchema": callee.parameters}
+            made = declared(name, tool.description, {}, [])
+            return made if tool.parameters is None else {**made, "parametersJsonSchema": tool.parameters}
 
 
 def declared(name: str, description: str, properties: dict[str, Any], required: list[str]) -> dict[str, Any]:

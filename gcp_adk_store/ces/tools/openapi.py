@@ -6,7 +6,7 @@ servers, server variables and parameter styles, and copies each reference (5 s f
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Self
 from urllib.parse import unquote
@@ -181,6 +181,22 @@ class OpenApiTool:
         for name, value in self.headers.items():
             if fault := header_fault(name, value):
                 raise InvalidInputError(f"headers of {self.display_name}: {fault}")
+
+    def request(self, name: str, args: Mapping[str, Any], session: SessionValues) -> Outgoing:
+        """Return the request for *args* of the tool *name*, with what its toolset authenticates itself by.
+
+        Raises:
+            ArgumentsError: an argument is missing, unknown, or does not fit its place.
+            CredentialMissingError: the credential is missing.
+        """
+        operation = self.operations[name]
+        if self.authentication is None:
+            return operation.request(args, self.headers, session)
+        more, params = self.authentication.sent(session)
+        outgoing = operation.request(args, {**self.headers, **more}, session)
+        ours = dict(params)  # no argument of this name is sent, as no header is
+        given = [each for each in outgoing.params or () if each[0] not in ours]
+        return replace(outgoing, params=[*given, *params] or None)
 
     @classmethod
     def from_spec(
