@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gcp_adk_store import ces
 from gcp_adk_store.cli import place
 from gcp_adk_store.cli.ces import options
 from gcp_adk_store.cli.screen import CannotLookError, visible
@@ -20,7 +21,6 @@ from gcp_adk_store.settings import MEMORY
 if TYPE_CHECKING:
     from google.adk.models.base_llm import BaseLlm
 
-    from gcp_adk_store.ces import Conversation, ConversationTurn, SessionKey
     from gcp_adk_store.store import Store
 
 
@@ -42,7 +42,7 @@ async def golden(
     await save_golden(at.store, options.key_of(session), file, name=name, with_outputs=outputs)
 
 
-async def save_golden(store: Any, key: "SessionKey", file: Path, **how: Any) -> None:
+async def save_golden(store: Any, key: "ces.SessionKey", file: Path, **how: Any) -> None:
     """Save the session of *key* as a golden in *file*; *how* has the options of ``golden_of``.
 
     Raises:
@@ -91,11 +91,9 @@ def chosen_model(*, model: str | None, script: Path | None) -> "BaseLlm | str | 
         CannotLookError: both were asked for.
         InvalidInputError: the script cannot be read.
     """
-    from gcp_adk_store.ces import ScriptedModel  # noqa: PLC0415  # of the extra
-
     if model and script:
         raise CannotLookError("give one of --model and --script")
-    return model if script is None else ScriptedModel.from_file(script)
+    return model if script is None else ces.ScriptedModel.from_file(script)
 
 
 _PROMPT: Final = "you: "
@@ -153,8 +151,7 @@ async def _converse(
     **given: Any,
 ) -> bool:
     """Hold the conversation, and return whether a turn failed."""
-    from gcp_adk_store.ces import Conversation  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.conversation.models import SERVICE_ERRORS  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.conversation.models import SERVICE_ERRORS  # noqa: PLC0415  # of the extra
     from gcp_adk_store.cli.servers import inspecting  # noqa: PLC0415  # half of ADK, too
     from gcp_adk_store.inspector.documents import Links, Place  # noqa: PLC0415
 
@@ -165,7 +162,7 @@ async def _converse(
     key = None if session is None else options.key_of(session)
     async with AsyncExitStack() as stack:
         store, where = await stack.enter_async_context(_opened(at, kept=session is not None))
-        conversation = Conversation(
+        conversation = ces.Conversation(
             app,
             store.sessions,
             model=model,
@@ -211,11 +208,11 @@ async def _opened(at: Mapping[str, str | None], *, kept: bool) -> AsyncIterator[
 
 
 async def _begun(
-    conversation: "Conversation",
+    conversation: "ces.Conversation",
     store: "Store",
-    key: "SessionKey | None",
+    key: "ces.SessionKey | None",
     variables: dict[str, Any] | None,
-) -> "SessionKey":
+) -> "ces.SessionKey":
     """Return the session of the conversation, made if it is missing."""
     if key is None:
         return await conversation.begin(variables=variables)
@@ -227,8 +224,10 @@ async def _begun(
     return key
 
 
-async def _talk(conversation: "Conversation", store: "Store", key: "SessionKey", *, log: bool) -> bool:
-    turn: ConversationTurn | None = None
+async def _talk(
+    conversation: "ces.Conversation", store: "Store", key: "ces.SessionKey", *, log: bool
+) -> bool:
+    turn: ces.ConversationTurn | None = None
     failed, warned = False, set[str]()
     while (line := await _line()) is not None:
         said = line.strip()
@@ -275,7 +274,7 @@ async def _line() -> str | None:
 
 
 async def _shown(
-    said: str, conversation: "Conversation", key: "SessionKey", turn: "ConversationTurn | None"
+    said: str, conversation: "ces.Conversation", key: "ces.SessionKey", turn: "ces.ConversationTurn | None"
 ) -> str:
     match said:
         case "/state":
@@ -292,7 +291,7 @@ async def _shown(
             return _HELP
 
 
-def _show_trouble(turn: "ConversationTurn", warned: set[str]) -> None:
+def _show_trouble(turn: "ces.ConversationTurn", warned: set[str]) -> None:
     """Show the end of each failure in *turn*, and each warning that is not among those *warned* of."""
     for log in turn.logs:
         new_lines = [each for each in log.warnings if each not in warned]
@@ -302,7 +301,7 @@ def _show_trouble(turn: "ConversationTurn", warned: set[str]) -> None:
             click.echo(visible(f"{log.agent}: {log.what}: {each}"), err=True)
 
 
-def _show(turn: "ConversationTurn") -> None:
+def _show(turn: "ces.ConversationTurn") -> None:
     for author, text in turn.said:
         click.echo(visible(f"{author}: {text}"))
     if turn.error is not None:

@@ -15,12 +15,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gcp_adk_store import ces
 from gcp_adk_store.cli.ces import options
+from gcp_adk_store.cli.place import json_option
 from gcp_adk_store.cli.screen import CannotLookError, cell, show, visible
 from gcp_adk_store.imports import how_to_install
 
 if TYPE_CHECKING:
-    from gcp_adk_store.ces.apps.findings import Finding
     from gcp_adk_store.ces.testing.outcomes import Outcome
 
 
@@ -134,18 +135,16 @@ def lint(folder: Path, app: Path, ignore: tuple[str, ...], *, as_json: bool) -> 
     Ends with 1 if it finds an error, with 2 if it cannot check the folder.
     """
     from gcp_adk_store.ces.apps.findings import RULES  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.apps.lint import lint_app  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.apps.reading import read_app  # noqa: PLC0415  # of the extra
 
     unknown = sorted(set(ignore) - set(RULES))
     if unknown:
         raise CannotLookError(f"--ignore {unknown[0]}: unknown code; known: {', '.join(RULES)}")
-    read = read_app(app)
+    read = ces.read_app(app)
     if not (read.tools or read.callbacks or read.toolsets or read.problems):
         raise CannotLookError(f"{folder} has no Python of an agent app: expected tools/, agents/ or TOOL.py")
     found = [
         dataclasses.replace(each, path=str(app / each.path))  # where an editor finds it
-        for each in lint_app(read)
+        for each in ces.lint_app(read)
         if each.code not in ignore
     ]
     if as_json:
@@ -155,7 +154,7 @@ def lint(folder: Path, app: Path, ignore: tuple[str, ...], *, as_json: bool) -> 
     sys.exit(any(each.severity == "error" for each in found))
 
 
-def _show(found: "list[Finding]", *, files: int) -> None:
+def _show(found: "list[ces.Finding]", *, files: int) -> None:
     console = Console(soft_wrap=True)
     for each in found:
         place = visible(f"{each.path}:{each.line}:{each.column}: ")
@@ -173,7 +172,7 @@ def _show(found: "list[Finding]", *, files: int) -> None:
 @click.option("--only", type=click.Choice(["tools", "callbacks"]), help="Run these tests alone.")
 @options.defaults_option
 @options.test_options
-@options.json_option
+@json_option
 @options.junit_option
 def test(
     folder: Path,

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gcp_adk_store import ces
 from gcp_adk_store.cli.ces import options
 from gcp_adk_store.cli.ces.chat import chosen_model, model_options
 from gcp_adk_store.cli.ces.check import report
+from gcp_adk_store.cli.place import json_option
 from gcp_adk_store.cli.screen import CannotLookError, Number
 
 if TYPE_CHECKING:
     from google.adk.models.base_llm import BaseLlm
 
-    from gcp_adk_store.ces import AgentApp
     from gcp_adk_store.ces.testing.evaluations import Evaluation
     from gcp_adk_store.ces.testing.outcomes import Outcome
 
@@ -54,7 +55,7 @@ _MODELS: Final = ("model", "script")
 @options.test_options
 @options.fakes_option
 @options.log_option
-@options.json_option
+@json_option
 @options.junit_option
 def evaluate(
     folder: Path,
@@ -117,7 +118,7 @@ async def _outcomes(
     log: bool,
     **given: Any,
 ) -> "list[Outcome]":
-    from gcp_adk_store.ces.testing.evaluation_runs import EvaluationRuns  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.evaluation_runs import EvaluationRuns  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.testing.evaluations import read_evaluations  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.matching import SIMILAR  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.nodes import MalformedTestError  # noqa: PLC0415  # likewise
@@ -151,10 +152,11 @@ async def _outcomes(
         return [each if isinstance(each, Outcome) else await runs.run(each) for each in found]
 
 
-def _models(app: "AgentApp", asked: dict[str, Any], *, expected: bool) -> "Callable[[Evaluation], BaseLlm]":
+def _models(
+    app: "ces.AgentApp", asked: dict[str, Any], *, expected: bool
+) -> "Callable[[Evaluation], BaseLlm]":
     """Return the model of each evaluation: one of all, a script for each by its name, or what it expects."""
-    from gcp_adk_store.ces import ScriptedModel  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.conversation.models import as_model, read_script  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.conversation.models import as_model, read_script  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.testing.evaluation_runs import ExpectedModel  # noqa: PLC0415  # likewise
 
     if expected:
@@ -163,7 +165,7 @@ def _models(app: "AgentApp", asked: dict[str, Any], *, expected: bool) -> "Calla
         return lambda _: ExpectedModel()
     scripts = None if asked["script"] is None else read_script(asked["script"])
     if isinstance(scripts, dict) and not asked["model"]:
-        return lambda evaluation: ScriptedModel(scripts.get(evaluation.name, ()))
+        return lambda evaluation: ces.ScriptedModel(scripts.get(evaluation.name, ()))
     chosen = chosen_model(**asked) or app.own_model
     if not chosen:
         raise CannotLookError("the app names no model; give --model")

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from gcp_adk_store.ces.sandbox.interface import SandboxError
+from gcp_adk_store import ces
+from gcp_adk_store.ces.guest.contract import RequestError, RunSettings
+from gcp_adk_store.ces.host.admission import Machine, Room, open_sandbox
+from gcp_adk_store.ces.sandbox.interface import Limits, SandboxError
 from gcp_adk_store.cli.place import with_remedy
 from gcp_adk_store.cli.screen import CannotLookError, Number, needs_ces, visible
 from gcp_adk_store.errors import InvalidInputError, StoreError
 
 if TYPE_CHECKING:
-    from gcp_adk_store.ces import AgentApp, HttpPolicy, RunLog, RuntimeSettings, SessionKey
     from gcp_adk_store.ces.host.logs import NoteRun
     from gcp_adk_store.ces.sandbox import Sandbox
 
@@ -121,7 +123,7 @@ class Chosen:
     credential: tuple[str, ...]
     allow_problems: bool = False
 
-    def read_app(self, folder: Path, *, whole: bool = False) -> "AgentApp":
+    def read_app(self, folder: Path, *, whole: bool = False) -> "ces.AgentApp":
         """Return the app in *folder*, with servers and credentials of its toolsets, and show its problems.
 
         Args:
@@ -132,8 +134,6 @@ class Chosen:
             CannotLookError: the app has problems that are not allowed, or a credential is missing.
             InvalidInputError: the app has no toolset of that name.
         """
-        from gcp_adk_store.ces import read_app  # noqa: PLC0415  # of the extra
-
         servers = dict(_named("--server", each, "TOOLSET=URL") for each in self.server)
         variables = dict(_named("--credential", each, "TOOLSET=VARIABLE") for each in self.credential)
         credentials = {toolset: os.environ.get(variable, "") for toolset, variable in variables.items()}
@@ -142,7 +142,7 @@ class Chosen:
                 raise CannotLookError(
                     f"--credential {toolset}: the environment has no variable {variables[toolset]}"
                 )
-        app = read_app(folder, servers=servers, credentials=credentials)
+        app = ces.read_app(folder, servers=servers, credentials=credentials)
         problems = [f"{folder}/{each.path}:{each.line}: {each.says}" for each in app.problems]
         for each in (*problems, *(app.unlike_platform if whole else ())):
             click.echo(visible(each), err=True)
@@ -152,23 +152,19 @@ class Chosen:
             )
         return app
 
-    def http(self) -> "HttpPolicy":
+    def http(self) -> "ces.HttpPolicy":
         """Return where requests may go; naming this machine allows it."""
-        from gcp_adk_store.ces.http.policy import AllowedHost, HttpPolicy  # noqa: PLC0415  # of the extra
+        from gcp_adk_store.ces.http.policy import AllowedHost  # noqa: PLC0415  # of the extra
 
         loopback = any(AllowedHost.of(each).is_here for each in self.allow_host)
-        return HttpPolicy(allow=self.allow_host, allow_loopback=loopback)
+        return ces.HttpPolicy(allow=self.allow_host, allow_loopback=loopback)
 
-    def settings(self) -> "RuntimeSettings":
+    def settings(self) -> "ces.RuntimeSettings":
         """Return the settings of code.
 
         Raises:
             CannotLookError: an option is not valid.
         """
-        from gcp_adk_store.ces import RuntimeSettings  # noqa: PLC0415  # of the extra
-        from gcp_adk_store.ces.guest.contract import RequestError, RunSettings  # noqa: PLC0415  # likewise
-        from gcp_adk_store.ces.sandbox import Limits  # noqa: PLC0415  # likewise
-
         given: dict[str, Any] = {}
         for each in self.setting:
             name, _, value = each.partition("=")
@@ -184,7 +180,7 @@ class Chosen:
             raise CannotLookError(f"--setting: {exc}") from exc
         limits = None if self.timeout is None else Limits(wall_s=self.timeout)
         try:
-            return RuntimeSettings(
+            return ces.RuntimeSettings(
                 guest=guest,
                 limits=limits,
                 shared_variables=self.shared_variable,
@@ -195,20 +191,16 @@ class Chosen:
 
     def runtime(self, mocks: dict[str, Any] | None) -> dict[str, Any]:
         """Return the options of a runtime, or of a conversation, by name."""
-        from gcp_adk_store.ces import MockConfig  # noqa: PLC0415  # of the extra
-
         return {
             "http": self.http(),
             "sandbox": self.sandbox,
             "settings": self.settings(),
-            "mocks": None if mocks is None else MockConfig.from_json(mocks),
+            "mocks": None if mocks is None else ces.MockConfig.from_json(mocks),
         }
 
     @asynccontextmanager
     async def opened_sandbox(self) -> "AsyncIterator[Sandbox]":
         """Open the sandbox for a block, as large as this machine allows."""
-        from gcp_adk_store.ces.host.admission import Machine, Room, open_sandbox  # noqa: PLC0415  # likewise
-
         room = Room.of(self.settings(), self.sandbox, Machine.here())
         sandbox, _ = open_sandbox(self.sandbox, runs_at_once=room.places)
         try:
@@ -239,16 +231,14 @@ def of_app(command: Callable[..., None]) -> Callable[..., None]:
     )
 
 
-def key_of(session: str) -> "SessionKey":
+def key_of(session: str) -> "ces.SessionKey":
     """Return the session that ``--session`` names.
 
     Raises:
         CannotLookError: it is malformed.
     """
-    from gcp_adk_store.ces import SessionKey  # noqa: PLC0415  # of the extra
-
     try:
-        key = SessionKey.of(session)
+        key = ces.SessionKey.of(session)
     except InvalidInputError as exc:
         raise CannotLookError(f"--session {session} must be APP/USER/ID; write a / in an id as %2F") from exc
     if key.session != key.session.strip():  # ADK would make one of another id
@@ -267,13 +257,12 @@ log_option = click.option(
 def note_run(*, log: bool) -> "dict[str, NoteRun]":
     """Return the option of a conversation that shows logs on standard error, if *log* is set."""
 
-    def show(_key: "SessionKey", shown: "RunLog") -> None:
+    def show(_key: "ces.SessionKey", shown: "ces.RunLog") -> None:
         click.echo(visible(shown.text), err=True)
 
     return {"note_run": show} if log else {}
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 junit_option = click.option(
     "--junit",
     metavar="FILE",

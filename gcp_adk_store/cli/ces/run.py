@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from gcp_adk_store import ces
 from gcp_adk_store.ces.guest.contract import CALLBACKS, SUBJECTS, subjects_of
 from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
 from gcp_adk_store.cli.ces import options
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from google.adk.artifacts import BaseArtifactService
     from google.adk.sessions import BaseSessionService, Session
 
-    from gcp_adk_store.ces import CallbackRun, PythonRuntime, SessionKey, ToolRun
     from gcp_adk_store.ces.host.results import Call, Run, RunFailure
 
 _UNKNOWN_TOOL: Final = "UnknownToolError"
@@ -64,10 +64,9 @@ def run_tool(file: Path, name: str | None, args: dict[str, Any], **given: Any) -
 
     Ends with 1 if the code fails, with 2 if it cannot run.
     """
-    from gcp_adk_store.ces.apps.layout import load_code  # noqa: PLC0415  # of the extra
 
-    async def work(runtime: "PythonRuntime", place: _Place, invocation_id: str) -> "ToolRun":
-        code = load_code(file)
+    async def work(runtime: "ces.PythonRuntime", place: _Place, invocation_id: str) -> "ces.ToolRun":
+        code = ces.load_code(file)
         entry = name or _first_function(code.source) or file.stem
         run = await runtime.run_tool(code, entry, args, place.key, invocation_id=invocation_id)
         return await run.finished()
@@ -93,12 +92,10 @@ def run_callback(kind: str, files: tuple[Path, ...], **given: Any) -> None:
 
     Ends with 1 if the code fails, with 2 if it cannot run.
     """
-    from gcp_adk_store.ces.apps.layout import load_code  # noqa: PLC0415  # of the extra
-
     about = _about(kind, {name: given.pop(name) for name in SUBJECTS})
 
-    async def work(runtime: "PythonRuntime", place: _Place, invocation_id: str) -> "CallbackRun":
-        codes = [load_code(file) for file in files]
+    async def work(runtime: "ces.PythonRuntime", place: _Place, invocation_id: str) -> "ces.CallbackRun":
+        codes = [ces.load_code(file) for file in files]
         return await runtime.run_callback(kind, codes, place.key, invocation_id=invocation_id, **about)
 
     _carry_out(work, **given)
@@ -113,7 +110,7 @@ class _Place:
 
     sessions: "BaseSessionService"
     artifacts: "BaseArtifactService | None"
-    key: "SessionKey"
+    key: "ces.SessionKey"
     session: "Session"
     """As it is before the run."""
     where: str
@@ -140,10 +137,8 @@ async def _opened(
     """
     from google.adk.sessions import Session  # noqa: PLC0415  # half of ADK
 
-    from gcp_adk_store.ces import SessionKey  # noqa: PLC0415  # of the extra
-
     if session is None:
-        key = SessionKey.of(f"{_IN_MEMORY}/{uuid.uuid4().hex}")
+        key = ces.SessionKey.of(f"{_IN_MEMORY}/{uuid.uuid4().hex}")
         made = Session(id=key.session, app_name=key.app, user_id=key.user, state=dict(variables or {}))
         memory, made = await _copy_of(made)
         yield _Place(sessions=memory, artifacts=None, key=key, session=made, where="", kept=False)
@@ -203,7 +198,7 @@ def _about(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _carry_out(
-    work: "Callable[[PythonRuntime, _Place, str], Awaitable[Run]]",
+    work: "Callable[[ces.PythonRuntime, _Place, str], Awaitable[Run]]",
     *,
     session: str | None,
     create: bool,
@@ -218,8 +213,7 @@ def _carry_out(
     from google.adk.events import Event  # noqa: PLC0415  # half of ADK
     from google.genai import types  # noqa: PLC0415  # likewise
 
-    from gcp_adk_store.ces import PythonRuntime, load_tools  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.host.session_context import visible as seen_by_code  # noqa: PLC0415
+    from gcp_adk_store.ces.host.session_context import visible as seen_by_code  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.sandbox.interface import SandboxRunError  # noqa: PLC0415  # likewise
 
     at, folder = {name: chosen.pop(name) for name in PLACE}, chosen.pop("tools")
@@ -232,10 +226,10 @@ def _carry_out(
                 event = Event(author="user", invocation_id=invocation_id, content=content)
                 await place.sessions.append_event(place.session, event)
             asked = options.Chosen(**chosen, allow_problems=True)
-            tools = [] if folder is None else load_tools(asked.read_app(folder))
+            tools = [] if folder is None else ces.load_tools(asked.read_app(folder))
             given = asked.runtime(mocks)
             before = seen_by_code(place.session.state, shared=given["settings"].shared_variables)
-            async with PythonRuntime(
+            async with ces.PythonRuntime(
                 place.sessions, artifact_service=place.artifacts, tools=tools, **given
             ) as runtime:
                 return place, before, await work(runtime, place, invocation_id)
