@@ -107,21 +107,6 @@ def test_a_saved_golden_passes_without_a_model_with_what_it_saved(app: Path) -> 
         assert str({"result": f"Mocked {name}"}) in answered.stderr
 
 
-def test_calls_that_are_the_same_have_their_outputs_in_order(app: Path) -> None:
-    """As they were saved."""
-    greets = "{action: greet, args: {name: Ada}, output: {result: %s}}"
-    calls = ", ".join(greets % said for said in ("Wait", "Wait", "Done"))
-    root = {"tools": ["greet"], "callbacks": {"after_tool": ["print(tool_response['result'])"]}}
-    write_app(app, {"root": root}, tools={"greet": GREET})
-    golden = f"conversations:\n- {{conversation: a, user: Hi, tool_calls: [{calls}], agent: Bye}}\n"
-    write_files(app.parent, {"evals/a.yaml": golden})
-
-    result = ces("eval", app, "--tests", str(app.parent / "evals"), "--expected", "--log")
-
-    assert result.exit_code == 0, result.output
-    assert [line for line in result.stderr.split() if line in {"Wait", "Done"}] == ["Wait", "Wait", "Done"]
-
-
 def test_a_chat_saves_itself_and_never_replaces_a_file(app: Path) -> None:
     """What cannot be saved is reported, and the conversation goes on. Its page ends with the command."""
     file = app.parent / "golden.yaml"

@@ -27,11 +27,16 @@ def family(folder: Path, **rules: Any) -> Any:
 
 
 async def test_a_model_hands_over_to_a_child_and_back(converse: Converse) -> None:
-    """The next turn begins with the agent that spoke last, without the callbacks of the root."""
-    model = ScriptedModel([TO_BILLING, "Billing here.", "Still billing.", TO_ROOT, "Root again."])
-    conversation = converse(family(converse.new_folder()), model=model)
+    """The next turn begins with the agent that spoke last, without the callbacks of the root.
+
+    Another process goes on with it too: the session's events show who that is.
+    """
+    app = family(converse.new_folder())
+    model = ScriptedModel([TO_BILLING, "Billing here.", "Still billing."])
+    conversation, other = converse(app, model=model), converse(app, [TO_ROOT, "Root again."])
     key = await conversation.begin()
-    turns = [await conversation.send(said, key) for said in ("My bill", "More", "Something else")]
+    turns = [await conversation.send(said, key) for said in ("My bill", "More")]
+    turns.append(await other.send("Something else", key))
 
     assert [(turn.text, turn.agent) for turn in turns] == [
         *(("Billing here.", "billing"), ("Still billing.", "billing"), ("Root again.", "root"))
@@ -40,18 +45,6 @@ async def test_a_model_hands_over_to_a_child_and_back(converse: Converse) -> Non
     function = offered(model)
     assert (function.parameters_json_schema or {})["properties"]["agent_name"]["enum"] == ["billing"]
     assert "- billing: Bills." in (function.description or "")
-
-
-async def test_another_process_goes_on_with_the_agent_that_spoke_last(converse: Converse) -> None:
-    """The session's events show who that is."""
-    app = family(converse.new_folder())
-    one = converse(app, [TO_BILLING, "Billing here."])
-    key = await one.begin()
-    await one.send("My bill", key)
-
-    turn = await converse(app, ["Still billing."]).send("More", key)
-
-    assert turn.agent == "billing"
 
 
 async def test_what_an_agent_does_before_it_hands_over_is_done(converse: Converse) -> None:

@@ -150,21 +150,6 @@ async def test_more_variables_than_a_scope_may_have_fail_the_run(body: str, says
     assert await result_of(runtime, "return context.state") == {"name": "Ada"}
 
 
-async def test_many_runs_do_not_bring_together_what_one_may_not(make: Make) -> None:
-    """At the limits that come by themselves: every run after them begins, whoever filled what."""
-    runtime = make(settings=RuntimeSettings(shared_variables=tuple(f"app:{n}" for n in range(60))))
-    fill = 'for n in range({0}, {0} + 10): set_variable(f"{1}{{n}}", "x" * 250_000)'
-
-    ended = [
-        await ran(runtime, fill.format(first, scope)) for scope in ("app:", "") for first in (0, 10, 20, 30)
-    ]
-    kinds = [None if run.error is None else run.error.type for run in ended]
-    too_large = "VariablesTooLargeError"
-    assert kinds == [too_large, too_large, too_large, too_large, None, None, too_large, too_large]
-    assert await result_of(runtime, "return len(context.state)") == 21
-    assert sum(len(str(value)) for value in (await stored(make.sessions)).state.values()) < 8_000_000
-
-
 async def overfill(sessions: BaseSessionService, *prefixes: str, size: int = 250_000) -> None:
     """Let an agent set what code may not: 104 variables of so many bytes in each scope."""
     delta = {f"{prefix}large{n:03}": "x" * size for prefix in prefixes for n in range(104)}
