@@ -17,14 +17,10 @@ from gcp_adk_store.ces.sandbox import (
     BubblewrapSandbox,
     InProcessSandbox,
     Limits,
-    SandboxCrashError,
-    SandboxMemoryError,
-    SandboxTimeoutError,
     SandboxUnavailableError,
     UnsafeSandboxWarning,
 )
-from tests.ces.sandbox.conftest import ENTRY, Run, no_host, run_in, too_late
-from tests.support.clock import PassingTime
+from tests.ces.sandbox.conftest import ENTRY, Run, no_host, run_in
 
 THREADS = """
 import threading
@@ -192,8 +188,8 @@ async def test_why_bubblewrap_does_not_start_is_reported(environment_folder: Pat
         assert is_of_rights == ("user namespaces" in str(caught.value))
 
 
-async def test_without_a_sandbox_code_is_warned_of_and_does_the_same(passing: PassingTime) -> None:
-    """In this process: results, host calls, failures; and the host's files."""
+async def test_without_a_sandbox_code_is_warned_of_and_does_the_same() -> None:
+    """In this process: results, host calls and their failures."""
     with pytest.warns(UnsafeSandboxWarning, match="only for debugging"):
         box = InProcessSandbox(entry=ENTRY)
 
@@ -204,12 +200,6 @@ async def test_without_a_sandbox_code_is_warned_of_and_does_the_same(passing: Pa
     assert os.getpid() == await run_in(box, "import os; result = os.getpid()")
     with pytest.raises(AssertionError, match="the host was called"):
         await run_in(box, "call_host({})")
-    with pytest.raises(SandboxCrashError, match="SystemExit"):
-        await run_in(box, "import sys; sys.exit(1)")
-    with pytest.raises(SandboxMemoryError):
-        await run_in(box, "raise MemoryError")
-    with pytest.raises(SandboxTimeoutError):
-        await box.run({"code": "call_host({})"}, too_late(passing))
     with pytest.raises(InvalidInputError):
         await box.run({"code": object()}, answer)
     await box.close()
