@@ -1,12 +1,16 @@
 """Hold conversations with apps whose code runs in this process."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
+from typing_extensions import override
 
 from gcp_adk_store.ces import AgentApp, Conversation, ConversationTurn, ScriptedModel
 from gcp_adk_store.ces.sandbox import InProcessSandbox
@@ -40,6 +44,20 @@ class Converse:
         options = {"sandbox": InProcessSandbox(), **options}
         self.made.append(Conversation(app, service, model=model, **options))
         return self.made[-1]
+
+
+class Answering(BaseLlm):
+    """A model whose answer to a request is what a coroutine function returns, or raises."""
+
+    model: str = "answering"
+    answer: Any
+
+    @override
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        parts = [await self.answer(llm_request)]
+        yield LlmResponse(content=types.Content(role="model", parts=parts))
 
 
 async def first_turn(conversation: Conversation, said: str) -> ConversationTurn:

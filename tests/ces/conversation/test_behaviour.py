@@ -2,20 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
-from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions import InMemorySessionService
 from google.auth.exceptions import DefaultCredentialsError
 from google.genai import types
 from google.genai.errors import ServerError
-from typing_extensions import override
 
 from gcp_adk_store import InvalidInputError, Store
 from gcp_adk_store.ces import (
@@ -30,7 +27,7 @@ from gcp_adk_store.ces import (
 from gcp_adk_store.ces.sandbox import InProcessSandbox, Limits, SandboxRunError, UnsafeSandboxWarning
 from gcp_adk_store.settings import MEMORY
 from tests.ces.conversation.apps import write_app, write_files, write_slow_app
-from tests.ces.conversation.conftest import Converse, first_turn
+from tests.ces.conversation.conftest import Answering, Converse, first_turn
 from tests.ces.host.runs import Gate, stored
 
 REAL = 'def look_up() -> str:\n    """Look it up."""\n    return "real"\n'
@@ -44,19 +41,13 @@ CALL = {"calls": [{"name": "look_up", "args": {}}]}
 OVERLOADED = ServerError(503, {"error": {"message": "overloaded", "status": "UNAVAILABLE"}})
 
 
-class Failing(BaseLlm):
-    """A model whose service fails."""
+def failing(error: Exception = OVERLOADED) -> Answering:
+    """Return a model whose service fails."""
 
-    model: str = "failing"
-    error: Any = OVERLOADED
+    async def fail(_: LlmRequest) -> types.Part:
+        raise error
 
-    @override
-    async def generate_content_async(
-        self, llm_request: LlmRequest, stream: bool = False
-    ) -> AsyncGenerator[LlmResponse, None]:
-        for _ in ("once",):
-            raise self.error
-        yield LlmResponse()
+    return Answering(answer=fail)
 
 
 def with_config(folder: Path, path: str, **config: Any) -> AgentApp:
@@ -208,7 +199,7 @@ async def test_a_fallback_message_is_said_so_often_and_then_the_session_ends(con
         languageSettings=german,
         errorHandlingSettings={**says, "fallbackResponseConfig": messages},
     )
-    conversation = converse(app, model=Failing())
+    conversation = converse(app, model=failing())
     key = await conversation.begin()
 
     turns = [await conversation.send("Hello", key) for _ in range(3)]
@@ -221,7 +212,7 @@ async def test_a_fallback_message_is_said_so_often_and_then_the_session_ends(con
     converse.app({"root": {}})
     app = with_config(converse.folder, "app.json", errorHandlingSettings=says)
     with pytest.raises(ServerError):
-        await first_turn(converse(app, model=Failing()), "Hello")
+        await first_turn(converse(app, model=failing()), "Hello")
     assert "no customFallbackMessages" in app.unlike_platform[0]
 
 
@@ -231,7 +222,7 @@ async def test_a_failure_of_the_model_may_end_the_session(converse: Converse, er
     converse.app({"root": {}})
     settings = {"errorHandlingStrategy": "END_SESSION", "endSessionConfig": {"escalateSession": True}}
     app = with_config(converse.folder, "app.json", errorHandlingSettings=settings)
-    turn = await first_turn(converse(app, model=Failing(error=error)), "Hello")
+    turn = await first_turn(converse(app, model=failing(error)), "Hello")
 
     assert turn.ended
     assert [(use.name, use.args["session_escalated"]) for use in turn.calls] == [("end_session", True)]
@@ -356,28 +347,21 @@ async def test_a_response_that_came_during_a_cancelled_turn_is_stored(converse: 
     """The model of the next turn has it."""
     slow, answers = Gate({"result": 42}), asyncio.Event()
 
-    class Hanging(BaseLlm):
-        """Does not answer before its first turn is cancelled."""
-
-        @override
-        async def generate_content_async(
-            self, llm_request: LlmRequest, stream: bool = False
-        ) -> AsyncGenerator[LlmResponse, None]:
-            part = types.Part(function_call=types.FunctionCall(name="work"))
-            if len(llm_request.contents) > 1:
-                part = types.Part(text="It is 42.")
-                if not answers.is_set():
-                    slow.opened.set()
-                    await conversation.close()
-                    answers.set()
-                    await asyncio.Event().wait()
-            yield LlmResponse(content=types.Content(parts=[part]))
+    async def answer(request: LlmRequest) -> types.Part:
+        if len(request.contents) == 1:
+            return types.Part(function_call=types.FunctionCall(name="work"))
+        if not answers.is_set():  # in the turn that is cancelled
+            slow.opened.set()
+            await conversation.close()
+            answers.set()
+            await asyncio.Event().wait()
+        return types.Part(text="It is 42.")
 
     app = write_slow_app(converse.folder)
     async with Store.local(MEMORY) as store:
         conversation = converse(
             app,
-            model=Hanging(model="hanging"),
+            model=Answering(answer=answer),
             sessions=store.sessions,
             turns=store.turns if by == "turns" else None,
             tools=[MockTool(name="slow", response=slow)],

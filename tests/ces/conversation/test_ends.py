@@ -3,48 +3,39 @@
 import asyncio
 import gc
 import weakref
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.adk.models.llm_request import LlmRequest
-from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService, Session
 from google.genai import types
 from google.genai.errors import ServerError
-from typing_extensions import override
 
 from gcp_adk_store.ces import MockTool, ScriptedModel
 from tests.ces.conversation.apps import write_app
-from tests.ces.conversation.conftest import Converse, first_turn
-from tests.ces.conversation.test_behaviour import REAL, Failing
+from tests.ces.conversation.conftest import Answering, Converse, first_turn
+from tests.ces.conversation.test_behaviour import OVERLOADED, REAL
 from tests.ces.host.runs import Gate, stored
 
 PAY = 'def pay() -> str:\n    """Pay."""\n    set_variable("paid", True)\n    return "done"\n'
 
 
-class PaysAndFails(Failing):
-    """A model whose service fails when it has called a tool, or then answers never."""
+def pays_and_fails(begun: asyncio.Event | None) -> Answering:
+    """Return a model whose service fails when it has called a tool; with *begun* it sets that, and hangs."""
 
-    begun: Any = None
-    """Set when it is asked, in place of the failure."""
-
-    @override
-    async def generate_content_async(
-        self, llm_request: LlmRequest, stream: bool = False
-    ) -> AsyncGenerator[LlmResponse, None]:
-        last = (llm_request.contents[-1].parts or [])[0]
-        if last.function_response is not None and self.begun:
-            self.begun.set()
+    async def answer(request: LlmRequest) -> types.Part:
+        if (request.contents[-1].parts or [])[0].function_response is not None:
+            if begun is None:
+                raise OVERLOADED
+            begun.set()
             await asyncio.Event().wait()
-        if last.function_response is not None:
-            raise self.error
-        said = types.Part(text="Paid.")
-        if len(llm_request.contents) == 1:
-            said = types.Part(function_call=types.FunctionCall(name="pay"))
-        yield LlmResponse(content=types.Content(role="model", parts=[said]))
+        if len(request.contents) == 1:
+            return types.Part(function_call=types.FunctionCall(name="pay"))
+        return types.Part(text="Paid.")
+
+    return Answering(answer=answer)
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
@@ -55,7 +46,7 @@ async def test_what_tools_did_is_stored_before_a_model_fails_or_its_turn_is_canc
     """Else they would do it twice: the next request has the response, and the state the changes."""
     app = converse.app({"root": {"tools": ["pay"]}}, tools={"pay": PAY})
     begun = asyncio.Event()
-    conversation = converse(app, model=PaysAndFails(begun=begun if cancelled else None))
+    conversation = converse(app, model=pays_and_fails(begun if cancelled else None))
     key = await conversation.begin()
 
     turn = asyncio.create_task(conversation.send("Pay", key))
@@ -65,9 +56,8 @@ async def test_what_tools_did_is_stored_before_a_model_fails_or_its_turn_is_canc
     with pytest.raises((ServerError, asyncio.CancelledError)):
         await turn
 
-    stored = await converse.sessions.get_session(app_name=key.app, user_id=key.user, session_id=key.session)
-    assert stored is not None
-    assert [each.response for each in stored.events[-1].get_function_responses()] == [{"result": "done"}]
+    session = await stored(converse.sessions, key)
+    assert [each.response for each in session.events[-1].get_function_responses()] == [{"result": "done"}]
     assert (await conversation.variables(key)) == {"paid": True}
     assert (await conversation.send("And?", key)).text == "Paid."
 

@@ -2,14 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 from google.adk.events import Event
-from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
-from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.genai import types
 
@@ -18,7 +15,7 @@ from gcp_adk_store.ces import AppAgent, Conversation, MockTool, ScriptedModel, S
 from gcp_adk_store.ces.sandbox import UnsafeSandboxWarning
 from gcp_adk_store.settings import MEMORY
 from tests.ces.conversation.apps import write_slow_app
-from tests.ces.conversation.conftest import Converse, first_turn, offered
+from tests.ces.conversation.conftest import Answering, Converse, first_turn, offered
 from tests.ces.host.runs import Gate, stored
 from tests.support.documents import ROOT
 
@@ -336,24 +333,15 @@ async def test_a_response_that_comes_during_a_turn_is_its_last_event(converse: C
     """So the Runner's session is not stale."""
     slow = Gate({"result": 42})
 
-    class Waiting(BaseLlm):
-        """Speaks when the tool's response is there."""
+    async def answer(request: LlmRequest) -> types.Part:
+        if len(request.contents) == 1:
+            return types.Part(function_call=types.FunctionCall(name="work"))
+        slow.opened.set()
+        await conversation.close()
+        return types.Part(text="Done.")
 
-        async def generate_content_async(
-            self,
-            llm_request: LlmRequest,
-            stream: bool = False,  # noqa: FBT001, FBT002, ARG002  # ADK's
-        ) -> AsyncGenerator[LlmResponse, None]:
-            """Reply."""
-            part = types.Part(function_call=types.FunctionCall(name="work"))
-            if len(llm_request.contents) > 1:
-                slow.opened.set()
-                await conversation.close()
-                part = types.Part(text="Done.")
-            yield LlmResponse(content=types.Content(parts=[part]))
-
+    model = Answering(answer=answer)
     app = write_slow_app(converse.folder)
-    model = Waiting(model="waiting")
     conversation = converse(app, model=model, tools=[MockTool(name="slow", response=slow)])
     key = await conversation.begin()
 

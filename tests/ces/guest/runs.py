@@ -1,6 +1,5 @@
 """Run code as a sandbox would: JSON in, JSON out, and a host that notes what it is asked."""
 
-import dataclasses
 import json
 import textwrap
 from collections.abc import Callable
@@ -12,7 +11,6 @@ from gcp_adk_store.ces.guest.contract import (
     HostReply,
     Request,
     RunError,
-    RunSettings,
     StateDelta,
 )
 from gcp_adk_store.ces.guest.first_runs import FIRST_REPLY, FIRST_RUNS
@@ -22,8 +20,6 @@ Reply = dict[str, Any]
 
 FIELDS = (*Request.__annotations__, *Answer.__annotations__)
 """The names of the fields of a request and of its answer."""
-SETTINGS = {field.name: field.default for field in dataclasses.fields(RunSettings)}
-"""The settings of a run, each with its default."""
 UNCHANGED: dict[str, Any] = {"changed": {}, "removed": []}
 """The delta of a run that left the variables as they were."""
 

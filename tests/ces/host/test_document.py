@@ -2,13 +2,16 @@
 
 import dataclasses
 import re
+from typing import Any
 
 import pytest
 
 from gcp_adk_store.ces import RuntimeSettings
+from gcp_adk_store.ces.guest.contract import IMPORTABLE, RunSettings
 from tests.support.documents import ROOT, blocks
 
-PAGE = (ROOT / "docs/ces-runtime.md").read_text().split("\n## Running\n")[1].split("\n## ")[0]
+PAGE = (ROOT / "docs/ces-runtime.md").read_text()
+SPELT = {str(IMPORTABLE): "the platform's", str(RunSettings()): "RunSettings()"}
 
 
 @pytest.mark.usefixtures("bubblewrap", "firestore_emulator")
@@ -20,17 +23,16 @@ def test_its_example_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     exec(code, {"__name__": "page"})  # noqa: S102  # the page's own code is what is tested
 
 
-def test_its_settings_are_those_that_there_are() -> None:
+@pytest.mark.parametrize(
+    ("title", "settings"),
+    [("## What we chose", RunSettings()), ("### Settings of a runtime", RuntimeSettings())],
+)
+def test_its_settings_are_those_that_there_are(title: str, settings: Any) -> None:
     """Each in one row, in the order of the code, with its default."""
-    rows = dict(
-        re.findall(r"^\| `(\w+)` \| (.*?) \|", PAGE.split("### Settings of a runtime")[1], re.MULTILINE)
-    )
-    settings = RuntimeSettings()
-    spelt = {"guest": "`RunSettings()`"}
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
-        is_number = isinstance(value, int) and not isinstance(value, bool)
-        spelt.setdefault(field.name, str(value) if is_number else f"`{value}`")
+    section = PAGE.split(f"\n{title}\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| `?(.*?)`? \|", section, re.MULTILINE)
+    defaults = {each.name: str(getattr(settings, each.name)) for each in dataclasses.fields(settings)}
 
-    assert list(rows) == [field.name for field in dataclasses.fields(settings)]
-    assert rows == spelt
+    assert [(name, default.replace(",", "")) for name, default in rows] == [
+        (name, SPELT.get(default, default)) for name, default in defaults.items()
+    ]
