@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gcp_adk_store.cli.command import command
-from tests.ces.conversation.apps import write_app, write_files
+from tests.ces.conversation.apps import change, write_app, write_files
 
 LOOK_UP = '''def look_up(id: str) -> dict:
     """Look it up."""
@@ -166,12 +166,11 @@ def test_an_app_may_allow_calls_that_a_golden_does_not_list(project: Path) -> No
     """By its own settings of evaluations."""
     calls = [LOOKS_UP, "Welcome, gold customer", LOOKS_UP, "Your order has shipped."]
     only = ("--name", "an order is looked up", "--json")
-    file = project / SHOP / "app.json"
     allowed = {"toolMatchingSettings": {"extraToolCallBehavior": "ALLOW"}}
 
     refused = run(project, *only, script={"an order is looked up": calls})
     thresholds = {"evaluationMetricsThresholds": {"goldenEvaluationMetricsThresholds": allowed}}
-    file.write_text(json.dumps({**json.loads(file.read_text()), **thresholds}))
+    change(project / SHOP / "app.json", **thresholds)
     passed = run(project, *only)
 
     assert (refused.exit_code, passed.exit_code) == (1, 0)

@@ -60,6 +60,12 @@ def write_slow_app(folder: Path, code: str = "return {result}") -> AgentApp:
     )
 
 
+def change(path: Path, **members: Any) -> None:
+    """Set *members* of the object in a file, which is made if it is missing."""
+    before = json.loads(path.read_text()) if path.exists() else {}
+    write_files(path.parent, {path.name: {**before, **members}})
+
+
 def write_files(folder: Path, files: Mapping[str, Any]) -> Path:
     """Write *files* into *folder*, and return it; what is no text becomes JSON."""
     for name, content in files.items():

@@ -26,7 +26,7 @@ from gcp_adk_store.ces import (
 )
 from gcp_adk_store.ces.sandbox import InProcessSandbox, Limits, SandboxRunError, UnsafeSandboxWarning
 from gcp_adk_store.settings import MEMORY
-from tests.ces.conversation.apps import write_app, write_files, write_slow_app
+from tests.ces.conversation.apps import change, write_app, write_files, write_slow_app
 from tests.ces.conversation.conftest import Answering, Converse, first_turn
 from tests.ces.host.runs import Gate, stored
 
@@ -52,9 +52,8 @@ def failing(error: Exception = OVERLOADED) -> Answering:
 
 def with_config(folder: Path, path: str, **config: Any) -> AgentApp:
     """Add *config* to a file of the app, and read it."""
-    file = folder / path
-    before = json.loads(file.read_text()) if file.exists() else {}
-    return read_app(write_files(folder, {path: {**before, **config}}))
+    change(folder / path, **config)
+    return read_app(folder)
 
 
 def with_fake(folder: Path, path: str, *, enabled: bool, **config: Any) -> AgentApp:

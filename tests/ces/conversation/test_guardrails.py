@@ -1,6 +1,5 @@
 """Guardrails stop a turn before and after agents and models, and act in place of the agent."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 
 from gcp_adk_store import InvalidInputError
 from gcp_adk_store.ces import AgentApp, ScriptedModel, lint_app, read_app
-from tests.ces.conversation.apps import write_app, write_files
+from tests.ces.conversation.apps import change, write_app, write_files
 from tests.ces.conversation.conftest import Converse, first_turn
 
 ALL = ("before_agent", "after_agent", "before_model", "after_model")
@@ -57,8 +56,7 @@ def guarded(
     agents = {"root": {**root, **(guards if of_agent else {})}, "billing": {}}
     write_app(folder, agents, variables={"trace": []})
     if not of_agent:
-        app = json.loads((folder / "app.json").read_text())
-        write_files(folder, {"app.json": {**app, **guards}})
+        change(folder / "app.json", **guards)
     read = read_app(folder)
     assert not read.problems
     return read
@@ -131,12 +129,12 @@ async def test_a_guardrail_acts_as_its_configuration_says(converse: Converse) ->
     assert [content.role for content in model.requests[1].contents] == ["user"]
 
     guarded(converse.new_folder(), ("after_model",), {"generativeAnswer": {"prompt": "Decline politely."}})
-    config = json.loads((converse.folder / "app.json").read_text())
-    config["errorHandlingSettings"] = {
+    handling = {
         "errorHandlingStrategy": "FALLBACK_RESPONSE",
         "fallbackResponseConfig": {"customFallbackMessages": {"en": "Sorry."}},
     }
-    app = read_app(write_files(converse.folder, {"app.json": config}))
+    change(converse.folder / "app.json", errorHandlingSettings=handling)
+    app = read_app(converse.folder)
     blocked = {"content": {"role": "model", "parts": []}, "error_code": "SAFETY", "error_message": "no"}
     turn = await first_turn(converse(app, ["bad", blocked]), "Hi")
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gcp_adk_store.cli.command import command
-from tests.ces.conversation.apps import write_app, write_files
+from tests.ces.conversation.apps import change, write_app, write_files
 
 FAULTY = 'def look(name: str, kind="a") -> dict:\n    return {}\n'
 
@@ -178,8 +178,7 @@ def test_a_test_gives_a_tool_as_long_as_its_configuration_does(project: Path, tm
     (tool / "python_function" / "python_code.py").write_text(
         f"def greet(name: str):\n    with open({pipe!r}) as pipe:\n        return pipe.read()\n"
     )
-    config = json.loads((tool / "greet.json").read_text())
-    (tool / "greet.json").write_text(json.dumps({**config, "timeout": "0.05s"}))
+    change(tool / "greet.json", timeout="0.05s")
 
     (found,) = json.loads(run("test", project, "--sandbox", "inprocess", "--json").stdout)
     os.close(writes)

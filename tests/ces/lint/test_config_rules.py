@@ -1,13 +1,12 @@
 """What lint finds in the configuration of an app."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gcp_adk_store.ces import AgentApp, lint_app, read_app
-from tests.ces.conversation.apps import write_app, write_files
+from tests.ces.conversation.apps import change, write_app, write_files
 from tests.ces.lint.test_apps import codes
 
 TOOL = 'def look_up(number: str) -> dict:\n    """Look it up."""\n    return {}\n'
@@ -20,11 +19,6 @@ def app(tmp_path: Path) -> Path:
     write_app(tmp_path, {"root": dict(ROOT), "billing": {"tools": []}}, tools={"look_up": TOOL})
     (tmp_path / "agents/root/instruction.txt").write_text("Use {@TOOL: look_up}.\nAsk {@AGENT: billing}.\n")
     return tmp_path
-
-
-def change(path: Path, **changes: Any) -> None:
-    """Set keys of a configuration, one a line."""
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}, indent=1))
 
 
 def test_an_app_that_names_what_it_has_passes(app: Path) -> None:
