@@ -12,17 +12,16 @@ before a file of the app is read.
 import asyncio
 import importlib.util
 import inspect
-import json
 import resource
-import socket
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import Any, Final, cast
 
 import pytest
 
@@ -30,6 +29,7 @@ from gcp_adk_store.ces.apps import CODE_FILE
 from gcp_adk_store.ces.guest.callbacks import GUARDRAIL_GLOBALS
 from gcp_adk_store.ces.guest.context import ToolContext
 from gcp_adk_store.ces.guest.contract import SUBJECTS, RunSettings
+from gcp_adk_store.ces.guest.models import sendable
 from gcp_adk_store.ces.guest.namespace import (
     INTERNAL_MODULE,
     PUBLIC_MODULE,
@@ -38,6 +38,8 @@ from gcp_adk_store.ces.guest.namespace import (
 )
 from gcp_adk_store.ces.host.results import Call, CallbackRun, RunFailure
 from gcp_adk_store.ces.sandbox.inside import keeping
+from gcp_adk_store.ces.sandbox.inside.running import Conversation
+from gcp_adk_store.ces.sandbox.interface import Limits
 from gcp_adk_store.ces.sandbox.seccomp import program
 from gcp_adk_store.ces.testing.outcomes import Outcome, Status
 
@@ -103,30 +105,9 @@ class _Finder(MetaPathFinder):
         return None
 
 
-class _Channel:
-    """Speaks with the command, a line of JSON each way."""
-
-    def __init__(self, number: int) -> None:
-        self._socket = socket.socket(fileno=number)
-        self._lines: IO[bytes] = self._socket.makefile("rb")
-
-    def say(self, **message: Any) -> None:
-        """Send *message* to the command.
-
-        Raises:
-            TypeError: JSON cannot hold it.
-        """
-        line = json.dumps(message).encode()
-        self._socket.sendall(line + b"\n")
-
-    def listen(self) -> Any:
-        """Wait for the command's message."""
-        return json.loads(self._lines.readline())
-
-
 _finder = _Finder()
-_channels: list[_Channel] = []
-"""One, where the command started this pytest."""
+_commands: list[Conversation] = []
+"""One, where the command started this pytest: the command is the host of this process."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -142,7 +123,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     _make_importable()
     options = early_config.known_args_namespace
     if options.ces_channel is not None:
-        _channels.append(_Channel(options.ces_channel))
+        _commands.append(Conversation(options.ces_channel, frame_bytes=Limits().sent_frame_bytes))
+        _commands[0].request()
     if options.ces_walled:
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -196,13 +178,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(exitstatus: int) -> None:
     """Report to the command that the run ended."""
-    for channel in _channels:
-        channel.say(done=int(exitstatus))
+    for each in _commands:
+        each.finish({"status": int(exitstatus)})
 
 
 def _send(what: str, outcome: Outcome) -> None:
-    for channel in _channels:
-        channel.say(**{what: asdict(outcome)})
+    for each in _commands:
+        each.call({what: asdict(outcome)})
 
 
 def _of_report(
@@ -213,8 +195,8 @@ def _of_report(
         status,
         line=line,
         name=name,
-        says=() if status == "passed" else (report.longreprtext[-_KEPT_CHARS:],),
-        stdout=report.capstdout[:_KEPT_CHARS],
+        says=() if status == "passed" else (sendable(report.longreprtext[-_KEPT_CHARS:]),),
+        stdout=sendable(report.capstdout[:_KEPT_CHARS]),
         duration_s=getattr(report, "duration", 0.0),
     )
 
@@ -243,9 +225,9 @@ def ces_callback(request: pytest.FixtureRequest) -> Callable[..., CallbackRun]:
     are what callbacks get. What comes back is a :class:`~gcp_adk_store.ces.CallbackRun`; a callback that
     raised fails the test, with its traceback.
     """
-    if not _channels:
+    if not _commands:
         pytest.fail(f"{_FUNCTION} is there for the tests that gcp-adk-store ces test runs", pytrace=False)
-    (channel,) = _channels
+    (host,) = _commands
 
     def run(
         said: str | None = None,
@@ -261,41 +243,48 @@ def ces_callback(request: pytest.FixtureRequest) -> Callable[..., CallbackRun]:
             subjects.setdefault("llm_request", {})
         given = dict(tools or {})
         functions = {name: given.pop(name) for name, answer in (tools or {}).items() if callable(answer)}
-        channel.say(
-            callback={
-                "said": said,
-                "state": dict(state or {}),
-                "tools": given,
-                "functions": list(functions),
-                "subjects": {name: value for name, value in subjects.items() if value is not None},
-            }
-        )
-        return _hear(channel, functions)
+        asked = {
+            "said": said,
+            "state": dict(state or {}),
+            "tools": given,
+            "functions": list(functions),
+            "subjects": {name: value for name, value in subjects.items() if value is not None},
+        }
+        return _ask(host, asked, functions)
 
     return run
 
 
-def _hear(channel: _Channel, functions: Mapping[str, Callable[[Mapping[str, Any]], Any]]) -> CallbackRun:
-    """Answer for the tools that are functions, until the run is over."""
+def _ask(
+    host: Conversation, asked: dict[str, Any], functions: Mapping[str, Callable[..., Any]]
+) -> CallbackRun:
+    """Ask for a run of the callback, and answer for the tools that are *functions* until it is over."""
     raised: Exception | None = None
-    while True:
-        match channel.listen():
-            case {"call": name, "args": args}:
-                try:
-                    answer = functions[name](args)
-                    channel.say(answer=asyncio.run(answer) if inspect.iscoroutine(answer) else answer)
-                except Exception as exc:  # noqa: BLE001  # the test raises it
-                    raised = exc
-                    channel.say(raised=True)
-            case {"failed": why}:
-                if raised is not None:
-                    raise raised
-                pytest.fail(why, pytrace=False)
-            case {"run": message}:
-                ran = _ran(message)
-                if ran.error is not None:
-                    pytest.fail(f"{ran.stdout}{ran.error.traceback}", pytrace=False)
-                return ran
+
+    def run() -> dict[str, Any]:
+        try:
+            return host.call({"callback": asked})
+        finally:
+            host.call({"over": True})
+
+    with ThreadPoolExecutor(1) as other:
+        over = other.submit(run)
+        while question := host.call({"next": True}):
+            try:
+                answer = functions[question["call"]](question["args"])
+                host.call({"answer": asyncio.run(answer) if inspect.iscoroutine(answer) else answer})
+            except Exception as exc:  # noqa: BLE001  # the test raises it
+                raised = exc
+                host.call({"raised": True})
+    found = over.result()
+    if "run" not in found and raised is not None:
+        raise raised
+    if "run" not in found:
+        pytest.fail(found["failed"], pytrace=False)
+    ran = _ran(found["run"])
+    if ran.error is not None:
+        pytest.fail(f"{ran.stdout}{ran.error.traceback}", pytrace=False)
+    return ran
 
 
 def _ran(message: dict[str, Any]) -> CallbackRun:

@@ -3,7 +3,6 @@
 import ast
 import asyncio
 import contextlib
-import json
 import math
 import os
 import site
@@ -23,7 +22,10 @@ from gcp_adk_store.ces.apps.layout import load_code, load_tools
 from gcp_adk_store.ces.guest.scanning import UNREADABLE
 from gcp_adk_store.ces.host.settings import SessionKey
 from gcp_adk_store.ces.sandbox.bubblewrap import path_of_bubblewrap
-from gcp_adk_store.ces.sandbox.interface import Limits, SandboxRunError, SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.frames import Result, encoded
+from gcp_adk_store.ces.sandbox.interface import Limits, SandboxError, SandboxRunError, SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.supervision import Conversation
+from gcp_adk_store.ces.sandbox.zygotes import Channel
 from gcp_adk_store.ces.testing.outcomes import Outcome
 from gcp_adk_store.ces.testing.tool_tests import Checks
 from gcp_adk_store.ces.tools.declarations import MockTool, Tool
@@ -115,11 +117,9 @@ async def _said(stream: asyncio.StreamReader | None) -> str:
 
 Valid = TypeVar("Valid")
 
-_LINE_BYTES: Final = 8 * 1024 * 1024
 _SENT_BYTES: Final = 32 * 1024 * 1024
 """Of all messages of a process: this process keeps the outcomes, and a test file is untrusted."""
-_LINE_VALUES: Final = 100_000
-_OUTCOMES: Final = 10_000
+_MESSAGES: Final = 30_000
 _FUNCTIONS: Final = 1000
 """Tests of a file that time is given for."""
 _START_TIMEOUT_S: Final = 60.0
@@ -173,22 +173,27 @@ class _File:
     _outcomes: list[Outcome] = field(default_factory=list)
     _begun: Outcome | None = None
     _whole: bool = False
-    _received: int = 0
+    _clock: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(_START_TIMEOUT_S))
+    _last: float = math.inf
+    """When the time of the whole file is over, on the clock of the event loop."""
+    _questions: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue)
+    """Calls of tools that the test answers; an empty one when there are no more."""
+    _answers: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue)
 
     async def run(self) -> list[Outcome]:
         """Return what becomes of the tests of the file; raises as `CallbackChecks.run`."""
         ours, theirs = socket.socketpair()
-        with ours, theirs:
-            process, output = await start_pytest(
-                self.checks.app.folder.absolute(),
-                self.file.absolute(),
-                theirs.fileno(),
-                walled=self.checks.walled,
-            )
-            theirs.close()
+        with Channel(ours.detach()) as frames:
+            with theirs:
+                process, output = await start_pytest(
+                    self.checks.app.folder.absolute(),
+                    self.file.absolute(),
+                    theirs.fileno(),
+                    walled=self.checks.walled,
+                )
             wrong: str | None = "the run was cancelled"
             try:
-                wrong = await self._listen(ours)
+                wrong = await self._listen(frames)
             finally:
                 # Behind walls nothing that follows the last message is seen: pytest's summary takes its time.
                 is_over = wrong is not None or (self._whole and self.checks.walled)
@@ -203,84 +208,69 @@ class _File:
         no_test = "it has no test: write a function whose name begins with test_"
         return self._outcomes or [Outcome.of_file(str(self.file), no_test)]
 
-    async def _listen(self, channel: socket.socket) -> str | None:
+    async def _listen(self, frames: Channel) -> str | None:
         """Handle messages until the end; return why this process ended the tests, or None."""
-        reader, writer = await asyncio.open_connection(sock=channel, limit=_LINE_BYTES)
-        loop = asyncio.get_running_loop()
-        wall_s = (self.checks.settings.limits or Limits()).wall_s
-        longest_s, last = _START_TIMEOUT_S, math.inf
+        limits = Limits(received_bytes=_SENT_BYTES, host_calls=_MESSAGES)
         try:
-            async with asyncio.timeout(longest_s) as clock:
-                while not self._whole and (message := await self._message(reader)) is not None:
-                    if isinstance(message, dict) and "began" in message:
-                        if self._begun is None:  # what the file says from now on gives it no more time
-                            longest_s = wall_s
-                            last = loop.time() + wall_s * _functions(self.file)
-                        clock.reschedule(min(loop.time() + wall_s, last))
-                    await self._handle(message, reader, writer)
+            async with self._clock:
+                first = await encoded("request", {"request": {}}, limits)
+                verdict = await Conversation(frames, self._handle, limits).run(first)
         except TimeoutError:
-            return f"did not end within {longest_s:g} s"
-        except (_PytestError, ConnectionError) as exc:
+            return f"did not end within {_START_TIMEOUT_S if self._begun is None else self._wall_s:g} s"
+        except (_PytestError, InvalidInputError) as exc:
             return str(exc)
-        finally:
-            writer.close()
+        if isinstance(verdict, SandboxError):
+            return f"{_UNEXPECTED}: {verdict}"
+        self._whole = isinstance(verdict, Result) and verdict.result.get("status") in _FINISHED
         return None
 
-    async def _handle(self, message: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    @property
+    def _wall_s(self) -> float:
+        return (self.checks.settings.limits or Limits()).wall_s
+
+    async def _handle(self, message: dict[str, Any]) -> dict[str, Any]:
         match message:
             case {"began": content}:
+                now = asyncio.get_running_loop().time()
+                if self._begun is None:  # what the file says from now on gives it no more time
+                    self._last = now + self._wall_s * _functions(self.file)
                 self._begun = self._outcome(content)
+                self._clock.reschedule(min(now + self._wall_s, self._last))
             case {"outcome": content}:
                 self._outcomes.append(self._outcome(content))
             case {"callback": content}:
-                await self._serve(_valid(_ASKED, content), reader, writer)
-            case {"done": int() as status}:
-                self._whole = status in _FINISHED
+                return await self._ran(_valid(_ASKED, content))
+            case {"next": _}:
+                return await self._questions.get()
+            case {"over": _}:
+                self._questions.put_nowait({})
+            case {"answer": _} | {"raised": _}:
+                self._answers.put_nowait(message)
             case _:
                 raise _PytestError(_UNEXPECTED)
+        return {}
 
-    async def _message(self, reader: asyncio.StreamReader) -> Any:
-        """Return the next message, or None at the end."""
-        try:
-            line = await reader.readline()
-            self._received += len(line)
-            if self._received > _SENT_BYTES or len(self._outcomes) > _OUTCOMES:
-                raise _PytestError(f"{_UNEXPECTED}: more than {_SENT_BYTES} bytes, or {_OUTCOMES} results")
-            if line.count(b",") + line.count(b"[") + line.count(b"{") > _LINE_VALUES:
-                raise _PytestError(f"{_UNEXPECTED}: more than {_LINE_VALUES} values in a line")
-            return json.loads(line) if line else None
-        except (ValueError, RecursionError) as exc:  # too long, no JSON, or too deep
-            raise _PytestError(f"{_UNEXPECTED}: {exc}") from exc
-
-    async def _serve(self, asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Run a callback for a test."""
-
-        async def say(**message: Any) -> None:
-            writer.write(json.dumps(message, default=sorted).encode() + b"\n")
-            await writer.drain()
-
+    async def _ran(self, asked: Asked) -> dict[str, Any]:
+        """Run a callback for a test, which answers for some of its tools."""
         turn = asyncio.Lock()
 
         def answered_by_the_test(name: str) -> Callable[[Mapping[str, Any]], Any]:
             async def answer(args: Mapping[str, Any]) -> Any:
                 async with turn:  # calls in the background come side by side
-                    await say(call=name, args=args)
-                    match await self._message(reader):
-                        case {"answer": answered}:
-                            return answered
-                        case _:
-                            raise InvalidInputError(f"the test failed to answer in place of the tool {name}")
+                    self._questions.put_nowait({"call": name, "args": args})
+                    answered = await self._answers.get()
+                if "answer" not in answered:
+                    raise InvalidInputError(f"the test failed to answer in place of the tool {name}")
+                return answered["answer"]
 
             return answer
 
         tools = [MockTool(name=name, response=response) for name, response in asked.tools.items()]
         tools += [MockTool(name=name, response=answered_by_the_test(name)) for name in asked.functions]
         try:
-            ran = await self._run(asked, tools)
+            return {"run": await self._run(asked, tools)}
         except (InvalidInputError, OverloadedError, SandboxRunError) as exc:
-            await say(failed=str(exc))
-        else:
-            await say(run=ran)
+            return {"failed": str(exc)}
 
     async def _run(self, asked: Asked, mocks: Sequence[MockTool]) -> dict[str, Any]:
         """Run the callback beside a test on a session of its own."""
@@ -302,7 +292,7 @@ class _File:
                 invocation_id="turn",
                 **asked.subjects,
             )
-        return asdict(ran)
+        return {**asdict(ran), "changed": sorted(ran.changed)}
 
     def _kind(self, code: Path) -> str:
         """Return which callback *code* is: as the app's configuration has it, else by its folder."""

@@ -19,10 +19,15 @@ CODE = "def after_agent_callback(callback_context: CallbackContext) -> None:\n  
 ENDING_TEST = """import os
 import time
 
-from gcp_adk_store.testing.callback_tests import _channels
+from gcp_adk_store.testing.callback_tests import _commands
+
+(host,) = _commands
+FORGED = dict(path="x", line=19, name="test_second", subject="", status="error")
 
 
-FORGED = dict(path="x", line=14, name="test_second", subject="", status="error")
+def sent(frame):
+    os.write(host._frames, len(frame).to_bytes(4, "big") + frame)
+    time.sleep(3600)
 
 
 def test_first():
@@ -38,7 +43,10 @@ def test_third():
     pass
 """
 
-LARGE = "dict(said=None, state={'a': 'x' * 2_000_000}, tools={}, functions=[], subjects={})"
+LARGE = (
+    "dict(kind='call', id=9, call=dict(callback="
+    "dict(said=None, state={'a': 'x' * 2_000_000}, tools={}, functions=[], subjects={})))"
+)
 """A run whose answer no channel holds that nobody reads."""
 
 
@@ -52,10 +60,10 @@ def late(passing: PassingTime, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a minute pass whenever the second test says that it began."""
     handle = callback_checks._File._handle
 
-    async def handle_late(self: Any, message: Any, *channel: Any) -> None:
-        if isinstance(message, dict) and message.get("began", {}).get("name") == "test_second":
+    async def handle_late(self: Any, message: Any) -> Any:
+        if message.get("began", {}).get("name") == "test_second":
             passing.after(60)
-        await handle(self, message, *channel)
+        return await handle(self, message)
 
     monkeypatch.setattr(callback_checks._File, "_handle", handle_late)
 
@@ -67,11 +75,11 @@ def late(passing: PassingTime, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("os._exit(0)", "pytest ended with 0:"),
         ("time.sleep(3600)", "did not end within 60 s"),
-        ("_channels[0].say(outcome={})", "sent an invalid message"),
-        ("_channels[0]._socket.sendall(b'[' * 9_000_000)", "sent an invalid message"),
-        (f"_channels[0].say(callback={LARGE}); time.sleep(3600)", "did not end within 60 s"),
-        ("_channels[0]._socket.sendall(b'[' + b'{},' * 200_000 + b'{}]\\n')", "sent an invalid message"),
-        ("while True: _channels[0].say(began=FORGED); time.sleep(0.1)", "did not end within 60 s"),
+        ("host.call({'outcome': {}})", "sent an invalid message"),
+        ("sent(b'[' * 9_000_000)", "sent an invalid message"),
+        (f"host._write({LARGE}); time.sleep(3600)", "did not end within 60 s"),
+        ("sent(b'[' + b'{},' * 200_000 + b'{}]')", "sent an invalid message"),
+        ("while True: host.call({'began': FORGED}); time.sleep(0.1)", "did not end within 60 s"),
     ],
 )
 def test_a_test_that_ends_pytest_is_an_error_and_what_was_before_it_stands(
@@ -86,7 +94,7 @@ def test_a_test_that_ends_pytest_is_an_error_and_what_was_before_it_stands(
 
     assert 1 == result.exit_code
     assert ("test_first", "passed") == (first["name"], first["status"])
-    assert ("test_second", "error", 14) == (second["name"], second["status"], second["line"])
+    assert ("test_second", "error", 19) == (second["name"], second["status"], second["line"])
     assert says in second["says"][0]
     assert "later tests of this file did not run" == second["says"][1]
 
@@ -119,9 +127,9 @@ def test_without_bubblewrap_no_callbacks_test_runs(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     "flood",
     [
-        "_channels[0].say(outcome={**FORGED, 'status': 'passed', 'says': ['x' * 1_000_000]})",
-        "_channels[0]._socket.sendall(b'{\"outcome\": ' + b'{},' * 100_000)",
-        "_channels[0].say(outcome={**FORGED, 'status': 'passed'})",
+        "host.call({'outcome': {**FORGED, 'status': 'passed', 'says': ['x' * 1_000_000]}})",
+        "os.write(host._frames, b'\\x01' + b'{},' * 100_000)",
+        "host.call({'outcome': {**FORGED, 'status': 'passed'}})",
     ],
 )
 def test_a_test_that_floods_the_command_is_an_error_and_takes_little_of_it(
@@ -133,7 +141,7 @@ def test_a_test_that_floods_the_command_is_an_error_and_takes_little_of_it(
 import sys, tracemalloc
 from gcp_adk_store.ces.testing import callback_checks
 from gcp_adk_store.cli.command import command
-callback_checks._OUTCOMES //= 10  # traced, each takes a millisecond
+callback_checks._MESSAGES //= 10  # traced, each takes a millisecond
 from tests.support.clock import PassingTime
 tracemalloc.start()
 try:
@@ -155,9 +163,11 @@ finally:
 @pytest.mark.usefixtures("ces_environment")
 def test_the_word_of_a_file_counts_for_this_file_alone(tmp_path: Path) -> None:
     """Though it says what became of another one, and how all ended."""
-    says = "_channels[0].say(outcome={**FORGED, 'status': 'passed', 'path': 'OTHER'}); "
+    says = "host.call({'outcome': {**FORGED, 'status': 'passed', 'path': 'OTHER'}}); "
     other = tmp_path / CALLBACKS / "other"
-    write(tmp_path, f"{says.replace('OTHER', str(other / 'test.py'))} _channels[0].say(done=0); os._exit(0)")
+    write(
+        tmp_path, f"{says.replace('OTHER', str(other / 'test.py'))} host.finish({{'status': 0}}); os._exit(0)"
+    )
     write_files(other, {"python_code.py": CODE, "test.py": "def test_fails():\n    assert False\n"})
     result = CliRunner().invoke(command, ["ces", "test", str(tmp_path), "--json"])
     found = json.loads(result.stdout)

@@ -179,10 +179,14 @@ def test_what_it_raises_is_its_own(ces_callback):
 
 
 def test_only_callbacks_beside_tests_are_run():
-    (channel,) = callback_tests._channels
+    (host,) = callback_tests._commands
     asked = {{"said": None, "state": {{}}, "tools": {{}}, "functions": [], "subjects": {{}}}}
-    channel.say(callback={{**asked, "file": {secret!r}}})
-    assert "secret" not in str(channel.listen())
+    assert "secret" not in str(host.call({{"callback": {{**asked, "file": {secret!r}}}}}))
+
+
+def test_what_is_not_json_is_said(ces_callback):
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        ces_callback(state={{"a": object()}})
 
 
 def test_what_is_no_argument_is_said(ces_callback):
@@ -272,6 +276,7 @@ ENDS = {
         *("test_nothing_is_changed_reached_or_started", "test_it_answers_in_place_of_a_tool"),
         *("test_only_callbacks_beside_tests_are_run", "test_what_it_raises_is_its_own"),
         *("test_what_is_no_argument_is_said", "test_that_imports_late", "test_the_second_wish_hands_over"),
+        "test_what_is_not_json_is_said",
     },
     "failed": {"wrong", "raises", "raises unexpectedly", "test_wrong", "test_that_raises"},
     "error": {"nobody", "undeclared"},
