@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any, Final, NoReturn, TextIO
 
 _HEADER_BYTES: Final = 4
@@ -36,9 +37,9 @@ class Conversation:
         self._frames = frames
         self._frame_bytes = frame_bytes
         self._writing = threading.Lock()
-        self._reading = threading.Lock()
-        self._guard = threading.Lock()
-        self._last_id = 0
+        self._answered = threading.Condition()
+        self._is_read = False
+        self._ids = count(1)
         self._answers: dict[int, dict[str, Any]] = {}
 
     def request(self) -> dict[str, Any]:
@@ -54,17 +55,22 @@ class Conversation:
             TypeError: *call* is not JSON; nothing was sent.
             ValueError: a number is infinite or not a number; nothing was sent.
         """
-        with self._guard:
-            self._last_id += 1
-            mine = self._last_id
+        mine = next(self._ids)
         self._write({"kind": "call", "id": mine, "call": call})
         while True:
-            # The thread that reads keeps the answers to the other threads, which look for them in turn.
-            with self._reading:
+            # One thread reads at a time, and wakes the others: an answer may be to one of them.
+            with self._answered:
+                self._answered.wait_for(lambda: mine in self._answers or not self._is_read)
                 if mine in self._answers:
                     return self._answers.pop(mine)
+                self._is_read = True
+            try:
                 answer = self._read()
                 self._answers[answer["id"]] = answer["answer"]
+            finally:
+                with self._answered:
+                    self._is_read = False
+                    self._answered.notify_all()
 
     def finish(self, result: dict[str, Any]) -> None:
         """Send the result; raises as :meth:`call`."""
