@@ -75,6 +75,7 @@ PROBLEMS: dict[str, tuple[Breaks, str]] = {
     ),
     "code of a guardrail that is no object": (guards(WORDS), "CES001"),
     "the direction of a transfer rule": (rules(direction=None), "CES001"),
+    "a direction that is not known": (rules(direction="PARENT_TO_CHILDREN"), "CES001"),
     "a direction that is a list": (rules(direction=["PARENT_TO_CHILD"]), "CES001"),
     "the child of a transfer rule": (rules(childAgent=None), "CES001"),
     "the condition of a transfer rule": (rules(disablePlannerTransfer={"eventCondition": {}}), "CES001"),

@@ -147,7 +147,7 @@ async def test_a_callback_that_is_not_there_cannot_override(make: Make) -> None:
     error = {"type": "E", "message": "m", "traceback": "t"}
     delta = {"changed": {"name": "Eve"}, "removed": []}
     failed = await said(error=error, state_delta=delta, override=True, overridden_by=0, result={})
-    assert (failed.override, failed.event_id) == (None, None)
+    assert (failed.override, failed.event_id, failed.variables) == (None, None, {"name": "Ada"})
     assert (await stored(make.sessions)).state == {"name": "Ada"}
     shown = await said(state={"name": "Eve"}, state_delta={"changed": {"a": 1}, "removed": []})
     assert shown.variables == (await stored(make.sessions)).state == {"name": "Ada", "a": 1}
