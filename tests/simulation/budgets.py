@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -22,11 +23,13 @@ from a2a.types import ListTasksRequest, TaskPushNotificationConfig, TaskState
 from google.adk.events import Event, EventActions
 from google.adk.events.event_actions import EventCompaction
 from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions import Session
+from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 from rich.console import Console
 from rich.table import Table
 
-from gcp_adk_store import Point, SessionBusyError, SessionLimits, SessionService, Store
+from gcp_adk_store import Point, SessionBusyError, SessionConflictError, SessionLimits, SessionService, Store
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.model.keys import SessionKey
@@ -37,6 +40,7 @@ from tests.simulation.test_turns import said
 from tests.support.stored import change, put_upload
 from tests.tasks.conftest import of as context_of
 from tests.tasks.conftest import task as new_task
+from tools.benchmarks.memory_embedder import PartsEmbedder
 from tools.benchmarks.stub_agent import runner
 
 AGREED: Final = Path(__file__).with_suffix(".json")
@@ -209,12 +213,20 @@ async def behind(budgets: Budgets) -> None:
     await one.measure("flush of nothing", service.flush)
 
 
-async def long_sessions(budgets: Budgets) -> None:
-    """A session of 60 events, most of them in segments."""
+async def long_session(budgets: Budgets) -> Session:
+    """Make a session of 60 events, most of them in segments."""
     plain = budgets.service.beside(session_limits=SEALED)
     held = await plain.sessions.create_session(**WHO)
     for number in range(60):
-        await plain.sessions.append_event(held, event(f"{number} " * 20))
+        each = event(f"{number} " * 20)
+        each.timestamp = 1_000.0 + number
+        await plain.sessions.append_event(held, each)
+    return held
+
+
+async def long_sessions(budgets: Budgets) -> None:
+    """A session of 60 events, most of them in segments."""
+    held = await long_session(budgets)
     one = budgets.store(session_limits=SEALED)
     service = one.store.sessions
     await one.measure("get_session with segments, unknown", service.get_session, **WHO)
@@ -241,6 +253,163 @@ async def long_sessions(budgets: Budgets) -> None:
     await new.measure("delete_session with segments", new.store.sessions.delete_session, **WHO)
 
 
+async def parts_of_sessions(budgets: Budgets) -> None:
+    """Some events of such a session, and those of a user; each by a process that knows nothing yet."""
+    held = await long_session(budgets)
+    last = held.events[-1].timestamp
+    for what, config in (
+        ("the newest event", GetSessionConfig(num_recent_events=1)),
+        ("no event", GetSessionConfig(num_recent_events=0)),
+        ("the newest 30 events", GetSessionConfig(num_recent_events=30)),
+        ("events after a time", GetSessionConfig(after_timestamp=last)),
+    ):
+        one = budgets.store(session_limits=SEALED)
+        await one.measure(f"get_session, {what}", one.store.sessions.get_session, **WHO, config=config)
+    for what, more in (("oldest", {}), ("newest", {"direction": "backward"})):
+        one = budgets.store(session_limits=SEALED)
+        await one.measure(
+            f"iter_events, the {what} event", all_of, one.store.sessions.iter_events, **WHO, limit=1, **more
+        )
+    found = await one.does(all_of, one.store.sessions.iter_user_events, **USER)
+    for what, place in (
+        ("after a time in segments", {"after": held.events[30].timestamp}),
+        ("after the time of the last one", {"after": last}),
+        ("after a cursor", {"cursor": found[-1].cursor}),
+    ):
+        one = budgets.store(session_limits=SEALED)
+        await one.measure(
+            f"iter_user_events, {what}", all_of, one.store.sessions.iter_user_events, **USER, **place
+        )
+    for number in range(20):
+        short = await one.does(one.store.sessions.create_session, app_name="app", user_id="other")
+        await one.does(one.store.sessions.append_event, short, event(f"{number}"))
+    of_other: dict[str, Any] = {"app_name": "app", "user_id": "other"}
+    await one.measure(
+        "iter_user_events of 20 sessions", all_of, one.store.sessions.iter_user_events, **of_other
+    )
+
+
+async def usage(budgets: Budgets) -> None:
+    """No payload is read, except for one that is a whole event; what is known is not read again."""
+    held = await long_session(budgets)
+    plain = budgets.service.beside(session_limits=SEALED)
+    one = budgets.store(session_limits=SEALED)
+    await one.does(one.store.sessions.get_session_usage, **WHO)
+    shown = Event(
+        author="user",
+        content=types.Content(parts=[types.Part.from_bytes(data=bytes(100_000), mime_type="a/b")]),
+    )
+    for what, last in (("a picture", shown), ("a long event", event("x" * 300_000))):
+        await plain.sessions.append_event(held, last)
+        await one.measure(
+            f"get_session_usage, known, with {what}", one.store.sessions.get_session_usage, **WHO
+        )
+
+
+async def pages(budgets: Budgets) -> None:
+    """Pages of sessions of several users, by labels, and beside large state of the app."""
+    one = budgets.store()
+    service = one.store.sessions
+    for number in range(9):
+        who: dict[str, Any] = {"app_name": "app", "user_id": f"u{number % 5}", "session_id": f"{number}"}
+        await one.does(service.create_session, **who)
+        if number < 4:
+            labels = {"team": "x", "even": str(number % 2 == 0)}
+            await one.does(service.update_session_info, **who, labels=labels)
+    page = partial(one.measure, work=service.list_sessions_page, app_name="app")
+    await page("list_sessions_page, one session of a user", user_id="u0", page_size=1)
+    await page("list_sessions_page, two sessions of an app", page_size=2)
+    plain: dict[str, Any] = {"include_state": False}
+    await page("list_sessions_page by a label", labels={"team": "x"}, **plain)
+    await page("list_sessions_page by a label, then another", labels={"team": "x", "even": "True"}, **plain)
+    await page(
+        "list_sessions_page by the other, then the first", labels={"even": "True", "team": "x"}, **plain
+    )
+    await one.does(service.create_session, app_name="app", user_id="u9", state={"app:large": "x" * 70_000})
+    await page("list_sessions_page, four sessions beside large state", page_size=4)
+
+
+async def handles(budgets: Budgets) -> None:
+    """Appends through sessions that a process did not read, or read in part."""
+    one, other = budgets.store(), budgets.store()
+    held = await one.does(one.store.sessions.create_session, **WHO)
+    for number in range(5):
+        await one.does(one.store.sessions.append_event, held, event(f"{number}"))
+    append = other.store.sessions.append_event
+    await other.measure("append_event, session of another process", append, held, event("first"))
+    await other.measure("append_event, the next of such a session", append, held, event("second"))
+    for recent in (None, 3, 0):
+        new = budgets.store()
+        config = GetSessionConfig(num_recent_events=recent)
+        read = await new.does(new.store.sessions.get_session, **WHO, config=config)
+        name = f"append_event, session read with num_recent_events={recent}"
+        await new.measure(name, new.store.sessions.append_event, read, event(f"{recent}"))
+    travelled = Session.model_validate_json(read.model_dump_json())
+    await new.measure(
+        "append_event, session without a marker", new.store.sessions.append_event, travelled, event("x")
+    )
+    merging = budgets.store(on_conflict="merge")
+    behind = await merging.does(merging.store.sessions.get_session, **WHO)
+    await new.does(new.store.sessions.append_event, travelled, event("y"))
+    await merging.measure(
+        "append_event, merged after another", merging.store.sessions.append_event, behind, event("z")
+    )
+
+
+async def seals(budgets: Budgets) -> None:
+    """What sealing adds to appends: a read, and two writes for each segment."""
+    one = budgets.store(session_limits=SEALED)
+    held = await one.does(one.store.sessions.create_session, **WHO)
+
+    async def append_twenty() -> None:
+        for number in range(20):
+            await one.store.sessions.append_event(held, event(f"{number} " * 20))
+        await one.store.sessions.flush()
+
+    await one.measure("append_event, 20 events", append_twenty)
+
+
+async def renewals(budgets: Budgets) -> None:
+    """A session with a time to live: its parts are renewed once in that time."""
+    one = budgets.store(session_limits=SEALED)
+    service = one.store.sessions
+    held = await one.measure(
+        "create_session with a time to live", service.create_session, **WHO, ttl_seconds=9000
+    )
+    for number in range(40):
+        await one.does(service.append_event, held, event(f"{number} " * 20))
+    stale = held.model_copy(deep=True)
+    await asyncio.sleep(6000)
+    await one.measure("append_event, before parts are renewed", service.append_event, held, event("early"))
+    await asyncio.sleep(6000)
+    large = event("late", large="x" * 70_000)
+    await one.measure("append_event that renews parts, with a payload", service.append_event, held, large)
+    with suppress(SessionConflictError):
+        await one.measure("append_event after another writer", service.append_event, stale, event("too late"))
+
+
+async def forks(budgets: Budgets) -> None:
+    """Forks of a long session, and of one with a payload and an artifact."""
+    await long_session(budgets)
+    one = budgets.store(session_limits=SEALED)
+    fork = one.store.fork_session
+    await one.measure("fork_session, unknown", fork, **WHO)
+    await one.measure("fork_session to another user, known", fork, **WHO, to_user_id="other")
+    await one.measure("fork_session of half a session, known", fork, **WHO, at=Point.position(30))
+    who = {**WHO, "session_id": "files"}
+    held = await one.does(one.store.sessions.create_session, **who)
+    picture = types.Part.from_bytes(data=bytes(100_000), mime_type="a/b")
+    await one.does(
+        one.store.sessions.append_event, held, Event(author="user", content=types.Content(parts=[picture]))
+    )
+    await one.measure("fork_session with a payload", fork, **who)
+    for name in ("f", "g"):
+        await one.does(
+            one.store.artifacts.save_artifact, **who, filename=name, artifact=types.Part(text=name)
+        )
+    await one.measure("fork_session with a payload and two artifacts", fork, **who, artifacts="all")
+
+
 async def all_of(work: Callable[..., AsyncIterator[Any]], *args: Any, **options: Any) -> list[Any]:
     """Return all that *work* yields."""
     return [each async for each in work(*args, **options)]
@@ -248,10 +417,7 @@ async def all_of(work: Callable[..., AsyncIterator[Any]], *args: Any, **options:
 
 async def archived(budgets: Budgets) -> None:
     """Such a session, of which the first segments go to the bucket."""
-    plain = budgets.service.beside(session_limits=SEALED)
-    held = await plain.sessions.create_session(**WHO)
-    for number in range(60):
-        await plain.sessions.append_event(held, event(f"{number} " * 20))
+    await long_session(budgets)
     new, old = budgets.store(session_limits=SEALED), budgets.store(session_limits=SEALED)
     before = Point.position(22)
     await new.measure("archive_session", new.store.sessions.archive_session, **WHO, before=before)
@@ -262,10 +428,8 @@ async def archived(budgets: Budgets) -> None:
 
 async def summarized(budgets: Budgets) -> None:
     """The same with a summary of these events, and some after it."""
+    held = await long_session(budgets)
     plain = budgets.service.beside(session_limits=SEALED)
-    held = await plain.sessions.create_session(**WHO)
-    for number in range(60):
-        await plain.sessions.append_event(held, event(f"{number} " * 20))
     for _ in range(2):
         await plain.sessions.append_event(held, summary_of(held.events))
         for number in range(4):
@@ -307,10 +471,7 @@ async def turns(budgets: Budgets) -> None:
 
 async def busy_turns(budgets: Budgets) -> None:
     """Messages to a session of 60 events, most of them in segments, while a turn runs."""
-    plain = budgets.service.beside(session_limits=SEALED)
-    held = await plain.sessions.create_session(**WHO)
-    for number in range(60):
-        await plain.sessions.append_event(held, event(f"{number} " * 20))
+    await long_session(budgets)
     one, other, third = (budgets.store(session_limits=SEALED) for _ in range(3))
 
     async def left(by: Measured, name: str, on_busy: OnBusyRun = "enqueue") -> None:
@@ -390,6 +551,11 @@ async def tasks(budgets: Budgets) -> None:
     await other.measure("get_info_for_dispatch", read_by.get_info_for_dispatch, "t1")
     await other.measure("delete_info of push configs", read_by.delete_info, "t1", context)
     await other.measure("delete of a task", found.delete, "t1", context)
+    for number in range(3):
+        await one.does(saved.save, new_task(f"t{number}"), context)
+    await one.does(set_by.set_info, "t1", config, context)
+    await one.measure("delete_owner_configs of 1 config", set_by.delete_owner_configs, owner="user")
+    await one.measure("delete_owner_tasks of 3 tasks", saved.delete_owner_tasks, owner="user")
 
 
 async def memories(budgets: Budgets) -> None:
@@ -406,6 +572,31 @@ async def memories(budgets: Budgets) -> None:
     of: dict[str, Any] = {**USER, "memory_id": page.memories[0].id}
     await other.measure("update_memory", other.store.memory.update_memory, **of, content=said("Ada likes it"))
     await other.measure("delete_memory", other.store.memory.delete_memory, **of)
+
+
+async def many_memories(budgets: Budgets) -> None:
+    """Memories of 3 kB each, which divide their documents; found by words, and then by vectors, too."""
+    for what, embedder in (("words", None), ("vectors", PartsEmbedder(2560))):
+        of: dict[str, Any] = {"app_name": "app", "user_id": what}
+        one, other = budgets.store(embedder=embedder), budgets.store(embedder=embedder)
+        memory, turns = one.store.memory, [event("first"), event("second")]
+        for name, events in (("unknown", turns[:1]), ("known", turns), ("nothing new", turns)):
+            held = Session(id="s", events=events, **of)
+            await one.measure(f"add_session_to_memory, {what}, {name}", memory.add_session_to_memory, held)
+        # Of the same length: a shard takes in an earlier one only if that is no larger, by a byte.
+        notes = [event(f"note {number:04} {'x ' * 1500}") for number in range(140)]
+        add = memory.add_events_to_memory
+        await one.measure(f"add_events_to_memory, {what}, 140 events", add, events=notes, **of)
+        search, cold = memory.search_memory, other.store.memory.search_memory
+        await one.measure(f"search_memory, {what}, 140 known", search, query="second", **of)
+        await one.measure(f"delete_memory, {what}, of 140", memory.delete_memory, memory_id=notes[0].id, **of)
+        await other.measure(f"search_memory, {what}, 140 unknown", cold, query="second", **of)
+        if embedder:
+            plain = budgets.store()
+            by_words = plain.store.memory.search_memory
+            await plain.measure("search_memory of vectors by words, unknown", by_words, query="second", **of)
+            await other.measure("reindex_memories", other.store.memory.reindex_memories, **of)
+        await one.measure(f"delete_user_memory, {what}, of 140", memory.delete_user_memory, **of)
 
 
 async def erasures(budgets: Budgets) -> None:
@@ -454,6 +645,13 @@ SCENARIOS: Final = (
     sessions,
     behind,
     long_sessions,
+    parts_of_sessions,
+    usage,
+    pages,
+    handles,
+    seals,
+    renewals,
+    forks,
     archived,
     summarized,
     turns,
@@ -462,6 +660,7 @@ SCENARIOS: Final = (
     files,
     tasks,
     memories,
+    many_memories,
     upkeep,
     encrypted,
     erasures,
