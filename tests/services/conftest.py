@@ -4,18 +4,13 @@ A test of a service's behaviour runs on a folder; one with the mark ``emulators`
 """
 
 import asyncio
-import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
-import requests
 from google.adk.events import Event, EventActions
 from google.adk.platform import time as platform_time
-from google.auth.credentials import AnonymousCredentials
-from google.auth.transport.requests import AuthorizedSession
 from google.genai import types
 
 from gcp_adk_store import ArtifactService, SessionLimits, SessionService, Store
@@ -58,74 +53,6 @@ def text(words: str) -> types.Part:
 def texts(events: list[Event]) -> list[str | None]:
     """Return what was said, in order."""
     return [made.content.parts[0].text for made in events if made.content and made.content.parts]
-
-
-class LostAnswers(grpc.aio.UnaryUnaryClientInterceptor):
-    """Lets commits reach the server, then loses the answers of the first *count* that match."""
-
-    def __init__(self, count: int, *, before_sending: bool = False) -> None:
-        self.left = count
-        self.seen = 0
-        self._before_sending = before_sending
-
-    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        """Send *request* unless a test says otherwise; answer UNAVAILABLE while answers are to be lost."""
-        self.seen += 1
-        if self.left == 0:
-            return await continuation(details, request)
-        self.left -= 1
-        if not self._before_sending:
-            call = await continuation(details, request)
-            await call
-        nothing = grpc.aio.Metadata()
-        raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, nothing, nothing, details="lost on purpose")
-
-
-class LosesAllButTheFirst(LostAnswers):
-    """Lets the first commit through; later ones never reach the server."""
-
-    def __init__(self) -> None:
-        super().__init__(0, before_sending=True)
-
-    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        """Send *request* if it is the first."""
-        self.left = 0 if self.seen == 0 else -1
-        return await super().intercept_unary_unary(continuation, details, request)
-
-
-class LosesOneWhile(LostAnswers):
-    """Loses the first commit's answer, and lets something happen before its caller learns of it."""
-
-    def __init__(self, happens: Callable[[], Awaitable[object]], *, before_sending: bool = False) -> None:
-        super().__init__(1, before_sending=before_sending)
-        self._happens = happens
-
-    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        """Send *request*; if its answer is lost, let it happen."""
-        try:
-            return await super().intercept_unary_unary(continuation, details, request)
-        except grpc.aio.AioRpcError:
-            await self._happens()
-            raise
-
-
-class LosingSession(AuthorizedSession):
-    """Lets requests reach the server, then loses the answers of the first *count* of *method*."""
-
-    def __init__(self, method: str, count: int) -> None:
-        super().__init__(AnonymousCredentials())  # type: ignore[no-untyped-call]  # google-auth types half
-        self.left = count
-        self._method = method
-        self._guard = threading.Lock()
-
-    def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]  # whatever the client passes
-        """Send a request; lose its answer while answers are to be lost."""
-        response: requests.Response = super().request(method, url, *args, **kwargs)  # type: ignore[no-untyped-call]  # as above
-        with self._guard:
-            if method == self._method and self.left:
-                self.left -= 1
-                raise requests.ConnectionError("lost on purpose")
-        return response
 
 
 Connect = Callable[..., SessionService]

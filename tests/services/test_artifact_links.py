@@ -1,6 +1,5 @@
 """Links: URLs that read a version or put a file, signed with a key or by IAM."""
 
-import asyncio
 import base64
 import hashlib
 import json
@@ -373,35 +372,6 @@ async def test_a_browser_puts_a_file_that_becomes_a_version(
     assert {"rows": 1} == described.custom_metadata
     assert [] == await with_key._objects.names("adk-store-uploads/", delimiter=None)
     assert now + timedelta(hours=1) == upload.expires_at
-
-
-async def test_finalizing_again_gives_the_same_version(artifacts: ArtifactService) -> None:
-    """However often, and whoever saved since."""
-    upload = await artifacts.create_upload(**REPORT)
-    put(upload.url, upload.headers, b"once")
-    first = await artifacts.finalize_upload(**REPORT, upload_id=upload.upload_id)
-    await artifacts.save_artifact(**REPORT, artifact=text("since"))
-    again = await artifacts.finalize_upload(**REPORT, upload_id=upload.upload_id)
-
-    assert (0, 0) == (first, again)
-    assert [0, 1] == await artifacts.list_versions(**REPORT)
-
-
-async def test_finalizing_at_once_gives_one_version(artifacts: ArtifactService) -> None:
-    """A double click, or a request that is sent again to another process."""
-    services = [artifacts, *(GcsArtifactService(artifacts.bucket_name) for _ in range(3))]
-    for number in range(2):
-        upload = await artifacts.create_upload(**REPORT)
-        put(upload.url, upload.headers, b"once")
-        numbers = await asyncio.gather(
-            *(
-                service.finalize_upload(**REPORT, upload_id=upload.upload_id)
-                for service in services
-                for _ in range(2)
-            )
-        )
-        assert [number] * 8 == numbers
-    assert [0, 1] == await artifacts.list_versions(**REPORT)
 
 
 async def test_a_removed_version_has_no_url(artifacts: ArtifactService) -> None:

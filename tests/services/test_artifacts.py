@@ -1,8 +1,6 @@
 """Artifacts on the strict storage emulator: ADK's contract, and its own service as a neighbour."""
 
-import asyncio
 import io
-import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,6 +10,7 @@ import urllib3
 from google.adk.artifacts import GcsArtifactService as AdkGcsArtifactService
 from google.adk.errors.input_validation_error import InputValidationError
 from google.auth.credentials import AnonymousCredentials
+from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
 from google.genai import types
 
@@ -25,7 +24,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.meters import MeteredSession
-from tests.services.conftest import APP, USER, WHO, LosingSession, text
+from tests.services.conftest import APP, USER, WHO, text
 
 REPORT: dict[str, Any] = {**WHO, "filename": "report.txt"}
 REFERENCES = "artifact://apps/app/users"
@@ -199,71 +198,12 @@ async def test_objects_of_others_are_no_artifacts(artifacts: GcsArtifactService)
     assert ["report.txt"] == await artifacts.list_artifact_keys(**WHO)
 
 
-@pytest.mark.emulators
-async def test_a_version_saved_while_an_artifact_is_deleted_stays(artifacts: GcsArtifactService) -> None:
-    """A delete removes what it listed: the answer of one is lost, and its retry meets another's save."""
-    await artifacts.save_artifact(**REPORT, artifact=text("old"))
-
-    class SavingMeanwhile(LosingSession):
-        def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]  # whatever the client passes
-            try:
-                return super().request(method, url, *args, **kwargs)
-            except requests.ConnectionError:
-                blob = bucket_of(artifacts).blob("app/user/session/report.txt/0")
-                blob.upload_from_string("new", "text/plain")
-                raise
-
-    http = SavingMeanwhile("DELETE", 1)
-    service = GcsArtifactService(
-        artifacts.bucket_name, client=Client(project="demo", credentials=AnonymousCredentials(), _http=http)
-    )
-    await service.delete_artifact(**REPORT)
-    await service.close()
-    loaded = await artifacts.load_artifact(**REPORT)
-
-    assert loaded is not None
-    assert loaded.inline_data is not None
-    assert b"new" == loaded.inline_data.data
-
-
 async def test_a_closed_service_opens_again(artifacts: GcsArtifactService) -> None:
     """As the session service does."""
     await artifacts.save_artifact(**REPORT, artifact=text("0"))
     await artifacts.close()
 
     assert text("0") == await artifacts.load_artifact(**REPORT)
-
-
-@pytest.mark.emulators
-@pytest.mark.parametrize("remove", ["delete_artifact", "delete_session_artifacts"])
-async def test_a_load_that_a_delete_overtakes_leaves_nothing_to_number_from(
-    artifacts: GcsArtifactService, remove: str
-) -> None:
-    """What it read is gone; the next save begins with 0, as in ADK's services."""
-    for number in range(3):
-        await artifacts.save_artifact(**REPORT, artifact=text(f"{number}"))
-    arrived, go_on = threading.Event(), threading.Event()
-
-    class Slow(requests.Session):
-        def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]  # whatever the client passes
-            answer = super().request(method, url, *args, **kwargs)
-            if "prefix=" in url and not arrived.is_set():
-                arrived.set()
-                go_on.wait(60)
-            return answer
-
-    client = Client(project="demo", credentials=AnonymousCredentials(), _http=Slow())
-    service = GcsArtifactService(artifacts.bucket_name, client=client)
-    loading = asyncio.create_task(service.load_artifact(**REPORT))
-    await asyncio.to_thread(arrived.wait, 10)
-    ids = REPORT if remove == "delete_artifact" else WHO
-    await getattr(service, remove)(**ids)
-    go_on.set()
-    await loading
-    saved = await service.save_artifact(**REPORT, artifact=text("again"))
-    await service.close()
-
-    assert 0 == saved
 
 
 async def test_the_last_version_that_a_name_has_room_for_is_loaded(artifacts: GcsArtifactService) -> None:
@@ -376,7 +316,7 @@ async def test_who_may_not_gets_the_permission_and_the_bucket(
 ) -> None:
     """And the role that has it; what the server said stays in the cause."""
     await artifacts.save_artifact(**REPORT, artifact=text("0"))
-    http = LosingSession("NONE", 0)
+    http = AuthorizedSession(AnonymousCredentials())
     http.mount("http://", Refuses(method))
     client = Client(project="demo", credentials=AnonymousCredentials(), _http=http)
     service = GcsArtifactService(artifacts.bucket_name, client=client)

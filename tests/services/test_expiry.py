@@ -1,10 +1,8 @@
 """Sessions with a time to live end by themselves, and lose nothing before."""
 
-import asyncio
 from typing import Any
 
 import pytest
-from google.adk.sessions import Session
 from google.cloud.firestore import Client as FirestoreClient
 
 from gcp_adk_store import (
@@ -143,25 +141,6 @@ async def test_the_id_of_an_expired_session_is_free(
     assert made == await service.get_session(**WHO)
     assert ({"mine": "new"}, []) == (made.state, made.events)
     assert [HEADER] == list(raw_documents())
-
-
-async def test_merging_handles_without_markers_all_land(clock: Clock, connect: Connect) -> None:
-    """Their appends stand on what storage has, since each moves the end."""
-    services = [connect() for _ in range(4)]
-    made = await services[0].create_session(**WHO, ttl_seconds=TTL)
-    clock.after(10)
-
-    async def write(number: int) -> None:
-        travelled = Session.model_validate_json(made.model_dump_json())
-        for turn in range(3):
-            await services[number].append_event(travelled, event(f"{number}.{turn}"))
-
-    await asyncio.gather(*(write(number) for number in range(4)))
-    clock.after(TTL - 1)
-    found = await read(services[0], WHO)
-
-    assert {f"{number}.{turn}" for number in range(4) for turn in range(3)} == set(texts(found.events))
-    assert 12 == len(found.events)
 
 
 async def test_a_handle_that_missed_that_others_moved_the_end_is_stale_not_missing(

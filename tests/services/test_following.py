@@ -79,22 +79,6 @@ async def soon(events: Any) -> Any:
     return await asyncio.wait_for(anext(events), _SOON_S)
 
 
-async def test_events_of_others_come_once_and_in_order(
-    writer: SessionService, reader: SessionService
-) -> None:
-    """What the session has comes first, then what another process appends, also while it seals."""
-    held = await writer.create_session(**WHO)
-    for number in range(3):
-        await writer.append_event(held, event(f"{number}"))
-    async with aclosing(reader.iter_events(**WHO, follow=True)) as events:
-        seen = [said(await soon(events)) for _ in range(3)]
-        for number in range(3, 12):
-            await writer.append_event(held, event(f"{number}"))
-            seen.append(said(await soon(events)))
-
-    assert [f"{number}" for number in range(12)] == seen
-
-
 async def test_a_cursor_resumes_after_its_event(writer: SessionService, reader: SessionService) -> None:
     """So does the cursor of a backward iteration, which begins with its event."""
     held = await writer.create_session(**WHO)

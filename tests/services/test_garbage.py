@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 import requests
 from click.testing import CliRunner
@@ -26,7 +27,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.testing.emulators import Emulator
-from tests.services.conftest import APP, USER, WHO, Connect, LostAnswers, event, on_emulators, picture
+from tests.services.conftest import APP, USER, WHO, Connect, event, on_emulators, picture
 from tests.support.clock import in_days
 from tests.support.stored import change, session_path
 
@@ -146,6 +147,21 @@ async def test_what_a_session_left_that_firestore_removed_is_found(
     assert [] == await found_by(service)
 
 
+class LosesAfter(grpc.aio.UnaryUnaryClientInterceptor):
+    """Lets so many commits through; later ones never reach the server."""
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+
+    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        """Send *request* if it is one of the first."""
+        self._left -= 1
+        if self._left >= 0:
+            return await continuation(details, request)
+        nothing = grpc.aio.Metadata()
+        raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, nothing, nothing, details="lost on purpose")
+
+
 @pytest.mark.emulators
 @pytest.mark.usefixtures("passing")
 async def test_an_interrupted_deletion_is_completed(
@@ -170,54 +186,6 @@ async def test_an_interrupted_deletion_is_completed(
     assert {new._storage_update_marker.split("/")[0]} == {  # type: ignore[union-attr]  # it has one
         fields["epoch"] for fields in raw_documents().values() if "epoch" in fields
     }
-
-
-class LosesAfter(LostAnswers):
-    """Lets so many commits through; later ones never reach the server."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__(0, before_sending=True)
-        self._through = count
-
-    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        """Send *request* if it is one of the first."""
-        self.left = 0 if self.seen < self._through else -1
-        return await super().intercept_unary_unary(continuation, details, request)
-
-
-async def test_what_is_young_is_left_to_its_writer(service: SessionService) -> None:
-    """A payload is written before what refers to it."""
-    await in_vain(service)
-    young = [garbage async for garbage in service.find_garbage(older_than_s=3600)]
-
-    assert [] == young
-    assert 1 == len(await found_by(service))
-
-
-async def test_what_comes_into_use_again_stays(
-    service: SessionService, connect: Connect, place: dict[str, Any]
-) -> None:
-    """The same picture is sent again between finding and removing."""
-    held = await in_vain(service)
-    (garbage,) = await found_by(service)
-    await service.append_event(held, picture(b"in vain" * 10))
-
-    assert not await service.remove_garbage(garbage)
-    assert held == await connect(**place).get_session(**WHO)
-    assert [] == await found_by(service)
-
-
-async def test_a_picture_that_is_collected_under_its_writer_is_put_again(
-    service: SessionService, connect: Connect, place: dict[str, Any]
-) -> None:
-    """Its old payload went after the collector found it; the append that follows has its own."""
-    held = await in_vain(service)
-    (garbage,) = await found_by(service)
-    assert await service.remove_garbage(garbage)
-    assert await service.remove_garbage(garbage), "removing again is no error"
-    await service.append_event(held, picture(b"in vain" * 10))
-
-    assert held == await connect(**place).get_session(**WHO)
 
 
 @pytest.mark.emulators

@@ -122,23 +122,6 @@ async def test_appends_to_a_server_that_is_silent_end_at_their_deadline(
 
 
 @pytest.mark.usefixtures("silent_server")
-async def test_calls_that_may_not_wait_are_refused_at_once() -> None:
-    """A queue that is full is reported before the deadline, with the limit that it reached."""
-    limits = SessionLimits(deadline_s=30, max_in_flight=1, max_waiting=3)
-    service = FirestoreSessionService(project="demo-silent", limits=limits)
-    calls = [asyncio.create_task(service.get_session(**WHO)) for _ in range(4)]
-    await asyncio.sleep(0)  # lets them take their places
-    with pytest.raises(OverloadedError, match=r"3 calls .*max_waiting") as caught:
-        await service.get_session(**WHO)
-    for call in calls:
-        call.cancel()
-    await asyncio.wait(calls)
-    await service.close()
-
-    assert "get_session" == caught.value.operation
-
-
-@pytest.mark.usefixtures("silent_server")
 async def test_an_operation_ends_at_a_deadline_of_its_own(passing: PassingTime) -> None:
     """Which the settings name; others of the same service have all their time."""
     day_s = 24 * 3600

@@ -6,6 +6,7 @@ import math
 import sys
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,100 +17,40 @@ from google.adk.sessions import Session
 from gcp_adk_store import (
     FirestoreSessionService,
     InvalidInputError,
-    SessionConflictError,
     SessionLimits,
+    UnavailableError,
 )
-from gcp_adk_store.testing.conformance.running import read
 from tests.services.conftest import (
     APP,
     USER,
     WHO,
     Connect,
-    LosesAllButTheFirst,
-    LosesOneWhile,
     event,
     texts,
 )
 from tests.support.lengths import at_length
-
-pytestmark = pytest.mark.emulators
-
-
-async def test_a_lost_append_that_others_overtook_is_no_conflict(connect: Connect) -> None:
-    """It is stored; the handle's next append raises that others came after."""
-    held = await connect().create_session(**WHO)
-
-    async def overtake() -> None:
-        other = await read(connect(), WHO)
-        await connect().append_event(other, event("overtaking"))
-
-    await connect(interceptors=[LosesOneWhile(overtake)]).append_event(held, event("lost"))
-    found = await read(connect(), WHO)
-
-    assert ["lost", "overtaking"] == texts(found.events)
-    assert ["lost"] == texts(held.events)
-    with pytest.raises(ValueError, match="modified in storage"):
-        await connect().append_event(held, event("late"))
+from tests.support.local_commits import before_commits
 
 
-@pytest.mark.usefixtures("passing")
 async def test_an_append_whose_tail_cannot_be_sealed_has_succeeded(
-    connect: Connect, caplog: pytest.LogCaptureFixture
+    connect: Connect, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sealing is put off, with a warning; a later append does it."""
-    held = await connect().create_session(**WHO)
+    service = connect(limits=SessionLimits(seal_tail_bytes=1))
+    held = await service.create_session(**WHO)
 
-    limits = SessionLimits(seal_tail_bytes=1)
-    failing = LosesAllButTheFirst()
-    await connect(interceptors=[failing], limits=limits).append_event(held, event("one"))
-    await connect(limits=limits).append_event(held, event("two"))
+    async def refuse_seals(writes: Sequence[Any]) -> None:
+        if len(writes) > 1:
+            raise UnavailableError("lost on purpose")
 
-    assert "session_id='session': sealing is put off: OutcomeUnknownError" in caplog.text
+    with monkeypatch.context() as patch:
+        before_commits(patch, refuse_seals)
+        await service.append_event(held, event("one"))
+    await service.append_event(held, event("two"))
+
+    assert "session_id='session': sealing is put off: UnavailableError" in caplog.text
     assert held == await connect().get_session(**WHO)
     assert ["one", "two"] == texts(held.events)
-
-
-async def test_a_lost_create_that_others_appended_to_is_stale(connect: Connect) -> None:
-    """Its handle knows nothing of their events, so its first append is a conflict."""
-
-    async def append() -> None:
-        other = await read(connect(), WHO)
-        await connect().append_event(other, event("other"))
-
-    service = connect(interceptors=[LosesOneWhile(append)])
-    made = await service.create_session(**WHO)
-    with pytest.raises(SessionConflictError):
-        await service.append_event(made, event("mine"))
-    found = await read(connect(), WHO)
-
-    assert ["other"] == texts(found.events)
-
-
-async def test_a_cancelled_append_leaves_the_session_in_step_with_storage(connect: Connect) -> None:
-    """Once it is sent it is seen through, so that the abort event appended next is not stale."""
-    held = await connect().create_session(**WHO)
-    sent = asyncio.Event()
-    may_answer = asyncio.Event()
-
-    class Pausing(grpc.aio.UnaryUnaryClientInterceptor):
-        async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-            call = await continuation(details, request)
-            await call
-            sent.set()
-            await may_answer.wait()
-            return call
-
-    service = connect(interceptors=[Pausing()])
-    append = asyncio.create_task(service.append_event(held, event("turn")))
-    await sent.wait()
-    append.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await append
-    may_answer.set()
-    await service.append_event(held, event("abort"))
-
-    assert ["turn", "abort"] == texts(held.events)
-    assert held == await connect().get_session(**WHO)
 
 
 @pytest.mark.parametrize("ending", ["close", "flush"])
@@ -207,6 +148,7 @@ def open_channels() -> int:
     return sum(count for kind, count in kinds.items() if issubclass(kind, grpc.aio.Channel))
 
 
+@pytest.mark.emulators
 def test_channels_of_event_loops_that_have_ended_are_let_go(connect: Connect) -> None:
     """``Runner.run()`` makes a loop for every turn: each would keep a connection for ever."""
     service = connect()

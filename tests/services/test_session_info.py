@@ -1,6 +1,5 @@
 """Titles, labels and summaries of sessions, in both stores."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -182,28 +181,6 @@ async def test_a_description_is_no_event(connect: Connect) -> None:
     info = await info_of(other)
     assert ("t", {"a": "b"}) == (info.title, info.labels)
     assert (2, 2, "more") == (info.events, info.turns, info.last_text)
-
-
-@both
-async def test_descriptions_at_the_same_time_all_take_effect(connect: Connect) -> None:
-    """Beside appends, which never conflict with them."""
-    writers = [connect() for _ in range(4)]
-    held = await writers[0].create_session(**WHO)
-
-    async def describe(number: int) -> None:
-        for label in range(4):
-            await writers[number].update_session_info(**WHO, labels={f"n{number}.{label}": "x"})
-
-    async def append() -> None:
-        for number in range(10):
-            await writers[0].append_event(held, said(f"{number}", f"{number}"))
-
-    await asyncio.gather(append(), *(describe(number) for number in (1, 2, 3)))
-    info = await info_of(connect())
-
-    assert {f"n{number}.{label}" for number in (1, 2, 3) for label in range(4)} == set(info.labels)
-    assert (10, 10, "9") == (info.events, info.turns, info.last_text)
-    assert held.model_dump() == await dumped(connect())
 
 
 async def test_a_session_that_is_gone_cannot_be_described(connect: Connect) -> None:

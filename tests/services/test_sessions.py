@@ -12,7 +12,6 @@ from gcp_adk_store import (
     InvalidInputError,
     SessionConflictError,
     SessionLimits,
-    SessionMissingError,
     SessionService,
 )
 from gcp_adk_store.testing.conformance.running import read
@@ -128,20 +127,6 @@ async def test_a_handle_without_a_marker_merges_and_never_overwrites(
 
     assert {"a": 1, "b": 2, "c": 3} == found.state
     assert ["one", "two"] == texts(found.events)
-
-
-async def test_a_handle_behind_storage_writes_nothing_to_a_deleted_session(sessions: SessionService) -> None:
-    """Its next append would require an update time that it does not know; time 0 fits a missing document."""
-    held = await sessions.create_session(**WHO)
-    place, _, chain = (held._storage_update_marker or "").partition("#")
-    # As after an append whose answer was lost, and that others overtook: without the time of an update.
-    held._storage_update_marker = f"{place.rpartition('/')[0]}/#{chain}"
-    await sessions.delete_session(**WHO)
-    with pytest.raises(SessionMissingError):
-        await sessions.append_event(held, event("late"))
-
-    assert await sessions.get_session(**WHO) is None
-    assert [] == (await sessions.list_sessions(app_name=APP, user_id=USER)).sessions
 
 
 async def test_a_handle_from_a_listing_appends_like_any_other(sessions: SessionService) -> None:

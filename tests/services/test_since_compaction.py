@@ -167,27 +167,6 @@ async def test_what_takes_events_back_is_seen_by_the_next_read(since: Callable[.
     assert [event.id for event in session.events[:7]] == await ids(store)
 
 
-async def test_what_other_processes_change_is_seen_by_the_next_read(since: Callable[..., Store]) -> None:
-    """Appends, a redaction of what was read before, a restore, and another session of the same id."""
-    store, other = since(), since()
-    runner, _ = running(store)
-    before = await ids(other)
-    await turn(runner, "one more")
-
-    now = await ids(other)
-    assert before == now[: len(before)] != now == await ids(store)
-    last = (await ids(store))[-1]
-    await store.sessions.redact_event(**WHO, event_id=last, reason="asked")
-    session = await other.sessions.get_session(**WHO)
-    assert session is not None
-    assert "answer" not in str(session.events[-1].content)
-    await store.restore_session(**WHO, at=Point.position(3))
-    assert 3 == len(await ids(other))
-    await store.sessions.delete_session(**WHO)
-    await store.sessions.create_session(**WHO)
-    assert [] == await ids(other)
-
-
 async def test_a_number_of_events_that_is_repaired_counts_none_twice(since: Callable[..., Store]) -> None:
     """The process has read the session while the number was too low."""
     store = since()
