@@ -44,7 +44,12 @@ def _state_of(path: str) -> dict[str, Any]:
 
 
 async def _left(path: str) -> list[Any]:
-    """Return what another process would find of the calls: sessions and artifacts."""
+    """Return what another process would find of the calls: sessions, artifacts, and their files."""
     async with Store.local(Path(path).parent) as store:
         found = await store.sessions.list_sessions(app_name=OF["app_name"])
-        return [[each.id for each in found.sessions], await store.artifacts.list_artifact_keys(**OF)]
+        files = (Path(path).parent / "objects").glob("??/*")
+        return [
+            [each.id for each in found.sessions],
+            await store.artifacts.list_artifact_keys(**OF),
+            [each.name for each in files],
+        ]

@@ -47,6 +47,16 @@ async def test_a_file_in_place_of_the_folder_is_refused(
     assert [] == of_ours(caplog)
 
 
+async def test_a_path_that_no_file_can_have_is_refused(folder: Path) -> None:
+    """A folder is in place of the file, or a name is too long; the error names the path."""
+    (folder / "store.sqlite3").mkdir(parents=True)
+    for at in (folder, folder.parent / ("x" * 300)):
+        for kind, text in await outcomes(at):
+            assert "InvalidInputError" == kind
+            assert str(at) in text
+            assert "pass" in text
+
+
 async def test_a_file_in_place_of_the_artifacts_is_refused_and_sessions_work(made: Path) -> None:
     """The error names the file."""
     (made / "objects").write_text("mine")
@@ -133,7 +143,7 @@ def test_a_full_disk_leaves_nothing_of_a_new_store(path: Path) -> None:
         assert "UnavailableError" == kind
         assert f"{path}: {FULL}" in text
         assert "free some space there; nothing was written" in text
-    assert [[], []] == answer["left"]
+    assert [[], [], []] == answer["left"]
     assert [["done", ""]] * 4 == answer["after"]
 
 
@@ -146,7 +156,7 @@ def test_a_full_disk_refuses_writes_and_leaves_nothing_of_them(made: Path, path:
     assert f"{path}: {FULL}" in created[1]
     assert f"{made}/objects: {FULL}" in saved[1]
     assert ["done", "done"] == [got[0], loaded[0]]
-    assert [[], []] == answer["left"]
+    assert [[], [], []] == answer["left"]
     assert [["done", ""]] * 4 == answer["after"]
 
 

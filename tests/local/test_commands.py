@@ -183,20 +183,6 @@ def test_sessions_are_listed_and_shown(folder: Path) -> None:
     assert 2 == len(answer["events"])
 
 
-def test_a_session_is_deleted_and_its_artifacts_stay_on_request(folder: Path) -> None:
-    """The command that deletes them works on the same folder."""
-    first = run("sessions", "delete", *NAMED, "--dry-run", "--json", at=folder)
-    second = run("sessions", "delete", *NAMED, "--keep-artifacts", "--yes", at=folder)
-    third = run("sessions", "show", *NAMED, at=folder)
-
-    assert [0, 0, 1] == [each.exit_code for each in (first, second, third)]
-    shown = json.loads(first.stdout)
-    assert ("ada", "s1", "found") == (shown["user_id"], shown["session_id"], shown["outcome"])
-    assert f"artifacts delete --local {folder} --app app --user ada --session s1 --all" in second.stdout
-    assert f"list the sessions: gcp-adk-store sessions list --local {folder}" in third.stderr
-    assert ["plot.png"] == done(_artifacts_of(folder))
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -333,8 +319,3 @@ def test_a_file_that_is_no_store_is_refused_and_stays(
     assert f"{other}/store.sqlite3: this is neither a store nor a database; pass the path of a store" in says
     assert ["store.sqlite3"] == [each.name for each in other.iterdir()]
     assert content == (other / "store.sqlite3").read_bytes()
-
-
-async def _artifacts_of(folder: Path) -> list[str]:
-    async with Store.local(folder) as store:
-        return await store.artifacts.list_artifact_keys(**OF)

@@ -21,13 +21,30 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.opening import APPLICATION_ID, FORMAT
-from tests.local.database_process import add, count, fork_amid_writes, step
-from tests.support.lengths import at_length
-from tests.support.ready_processes import elsewhere
 from tests.support.small_pieces import set_numbers
 
 LONGEST_S = 60
-FORKS = at_length(8, 40)
+
+
+def add(sql: sqlite3.Connection, name: str, body: bytes) -> None:
+    """Store one row."""
+    sql.execute(
+        "INSERT INTO documents (key, parent, collection, update_time, fields, content)"
+        " VALUES (?, '', '', 0, '', ?)",
+        (name, body),
+    )
+
+
+def count(sql: sqlite3.Connection) -> int:
+    """Return how many rows there are."""
+    (number,) = sql.execute("SELECT count(*) FROM documents").fetchone()
+    return int(number)
+
+
+def step(sql: sqlite3.Connection) -> None:
+    """Add one to a number that is read first."""
+    ((time,),) = sql.execute("SELECT time FROM commits").fetchall()
+    sql.execute("UPDATE commits SET time = ?", (time + 1,))
 
 
 def number(sql: sqlite3.Connection) -> int:
@@ -81,26 +98,6 @@ async def test_memory_keeps_everything_of_its_object() -> None:
         *(database.write(step) for _ in range(50)), *(database.read(count) for _ in range(50))
     )
     assert 50 == await database.read(number)
-
-
-async def test_a_write_that_raises_stores_nothing(database: Database) -> None:
-    """What it raises arrives as it is, and the next write finds nothing of it."""
-
-    def fail(sql: sqlite3.Connection) -> None:
-        add(sql, "one", b"")
-        raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
-        await database.write(fail)
-    assert 0 == await database.read(count)
-    await database.write(partial(add, name="two", body=b""))
-    assert 1 == await database.read(count)
-
-
-async def test_a_mistake_in_sql_is_no_failure_of_the_store(database: Database) -> None:
-    """It arrives as it is."""
-    with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        await database.read(lambda sql: sql.execute("SELECT * FROM absent"))
 
 
 async def test_a_read_is_one_snapshot(database: Database, path: Path) -> None:
@@ -190,16 +187,6 @@ async def test_a_snapshot_whose_begin_is_cancelled_leaves_no_reader(
     await database.compact()
 
 
-async def test_threads_and_loops_share_one_object(database: Database) -> None:
-    """Each with a loop of its own; no step is lost."""
-
-    async def steps() -> None:
-        await asyncio.gather(*(database.write(step) for _ in range(20)))
-
-    await asyncio.gather(*(asyncio.to_thread(asyncio.run, steps()) for _ in range(5)))
-    assert 100 == await database.read(number)
-
-
 async def test_a_held_file_is_waited_for(path: Path, database: Database) -> None:
     """Until the other one has written; reads need not wait."""
     await database.read(count)
@@ -225,26 +212,6 @@ async def test_a_cancelled_call_that_waits_writes_nothing(path: Path, database: 
         await database.close()  # when it returns, no try of the first runs any more
     await second
     assert 1 == await database.read(count)
-
-
-async def test_a_cancelled_call_that_has_begun_completes(database: Database) -> None:
-    """Its caller is free at once; the next write comes after it."""
-    begun, may_end = threading.Event(), threading.Event()
-
-    def slow(sql: sqlite3.Connection) -> None:
-        begun.set()
-        assert may_end.wait(60)
-        step(sql)
-
-    call = asyncio.create_task(database.write(slow))
-    await asyncio.to_thread(begun.wait, 30)
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    following = asyncio.create_task(database.write(step))
-    may_end.set()
-    await following
-    assert 2 == await database.read(number)
 
 
 async def test_a_loop_that_ends_amid_a_write_does_not_stop_the_others(database: Database) -> None:
@@ -276,14 +243,6 @@ async def test_a_removed_folder_is_made_again(path: Path, database: Database) ->
     other = Database(path)
     assert 1 == await other.read(count)
     await other.close()
-
-
-@pytest.mark.linux
-async def test_a_fork_amid_writes_harms_neither_side(path: Path, database: Database) -> None:
-    """The children raise at their first call, whatever the threads did at the fork."""
-    assert [0] * FORKS == await asyncio.to_thread(elsewhere, fork_amid_writes, f"{path}", FORKS)
-    assert [("ok",)] == await database.read(lambda sql: sql.execute("PRAGMA integrity_check").fetchall())
-    assert path.exists()
 
 
 async def test_a_file_of_its_greatest_size_is_full(path: Path, database: Database) -> None:
@@ -332,27 +291,6 @@ async def test_a_damaged_file_is_reported(path: Path, database: Database) -> Non
     with pytest.raises(StoredDataError, match="backup") as caught:
         await database.read(lambda sql: sql.execute("SELECT key, content FROM documents").fetchall())
     assert str(path) in str(caught.value)
-
-
-@pytest.mark.parametrize("above", ["a file", "a folder", "a long name", "a zero byte", "half a character"])
-async def test_a_path_that_cannot_be_one_is_refused(tmp_path: Path, above: str) -> None:
-    """Each error names the path."""
-    path = tmp_path / "x" / "store.sqlite3"
-    match above:
-        case "a file":
-            path.parent.touch()
-        case "a folder":
-            path.mkdir(parents=True)
-        case "a long name":
-            path = tmp_path / ("x" * 300) / "store.sqlite3"
-        case "half a character":
-            path = tmp_path / "\ud800" / "store.sqlite3"
-        case _:
-            path = tmp_path / "\0" / "store.sqlite3"
-    with pytest.raises(InvalidInputError) as caught:
-        await Database(path).write(partial(add, name="one", body=b""))
-    assert str(tmp_path) in str(caught.value)
-    assert "pass" in str(caught.value)
 
 
 async def test_an_object_that_is_forgotten_closes_its_file(path: Path) -> None:

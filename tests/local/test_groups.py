@@ -2,26 +2,21 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from gcp_adk_store import (
     InvalidInputError,
     SessionConflictError,
-    SessionLimits,
     SessionService,
     Store,
-    StoreError,
 )
 from gcp_adk_store.settings import MEMORY
 from gcp_adk_store.testing.conformance.running import read
-from tests.support.lengths import at_length
 from tests.support.local_commits import before_commits, events_in
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
@@ -191,57 +186,3 @@ async def test_an_event_with_payloads_keeps_its_place(adk_store_local: Store, co
     assert [3, 1, 3] == commits
     assert [event.id for event in events] == [event.id for event in session.events]
     assert session == await stored(service)
-
-
-@st.composite
-def plans(draw: st.DrawFn) -> list[list[tuple[int, str, int]]]:
-    """Rounds of appends at once: the number of a handle, the kind of the event, and its number."""
-    kinds = st.sampled_from(["small", "small", "large", "refused", "twice"])
-    one = st.tuples(st.integers(0, 2), kinds, st.integers(0, 5))
-    return draw(st.lists(st.lists(one, max_size=8), max_size=4))
-
-
-@settings(max_examples=at_length(12, 60))
-@given(plans(), st.sampled_from(["raise", "merge"]))
-def test_groups_store_what_single_appends_would(
-    plan: list[list[tuple[int, str, int]]], on_conflict: Literal["raise", "merge"]
-) -> None:
-    """Each acknowledged event once, in the order of its handle; nothing of what a call refused."""
-
-    async def run() -> None:
-        limits = SessionLimits(seal_tail_bytes=2000)
-        async with Store.local(MEMORY, session_limits=limits, on_conflict=on_conflict) as store:
-            service = store.sessions
-            first = await service.create_session(**WHO)
-            handles = [first, first if on_conflict == "raise" else await stored(service), first]
-            acknowledged: list[str] = []
-            newest = first
-            count = 0
-            for part in plan:
-                events: list[tuple[Session, Event]] = []
-                for handle, kind, key in part:
-                    count += 1
-                    event = said(count, **{f"k{key}": count})
-                    if kind == "large":
-                        event.actions.state_delta["large"] = "x" * 70_000
-                    elif kind == "refused":
-                        event.actions.state_delta["nan"] = {1: object()} if count % 2 else [float("nan")]
-                        event.timestamp = float("nan")
-                    events += [(handles[handle], event)] * (2 if kind == "twice" else 1)
-                found = await asyncio.gather(
-                    *(service.append_event(*each) for each in events), return_exceptions=True
-                )
-                for (session, event), one in zip(events, found, strict=True):
-                    assert isinstance(one, Event | StoreError)
-                    if isinstance(one, Event) and event.id not in acknowledged:
-                        acknowledged.append(event.id)
-                        newest = session
-            whole = await stored(service)
-            assert acknowledged == [event.id for event in whole.events]
-            assert (newest.events, newest.state) == (whole.events, whole.state)
-            expected = {
-                key: value for event in whole.events for key, value in event.actions.state_delta.items()
-            }
-            assert expected == whole.state
-
-    asyncio.run(run())

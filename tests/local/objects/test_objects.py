@@ -3,9 +3,9 @@
 import asyncio
 import os
 import sqlite3
+import tracemalloc
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -20,15 +20,6 @@ async def put(kept: Kept, *names: str, data: bytes = b"data") -> None:
     """Create objects."""
     for name in names:
         await kept.objects.create(name, upload(data))
-
-
-async def custom_times(kept: Kept) -> list[int | None]:
-    """Return the custom times of all objects by name, as the table has them."""
-    return await kept.database.read(
-        lambda connection: [
-            time for (time,) in connection.execute("SELECT custom_time FROM objects ORDER BY name")
-        ]
-    )
 
 
 def _flip(path: Path) -> None:
@@ -141,23 +132,6 @@ class TestObjects:
         assert [20, 20, 0] == [len(page) for page in pages]
         assert names == [each.name for page in pages for each in page]
 
-    async def test_custom_times_move_forward_alone(self, kept: Kept) -> None:
-        noon = datetime(2030, 1, 1, 12, tzinfo=timezone(timedelta(hours=1)))
-
-        async def create(name: str, time: datetime | None) -> None:
-            await kept.objects.create(name, upload(until=time))
-
-        await create("p/earlier", noon - timedelta(microseconds=1))
-        await create("p/later", noon + timedelta(days=1))
-        await create("p/never", None)
-        await create("q", noon - timedelta(days=1))
-        versions = [each.version async for page in kept.objects.scan("") for each in page]
-        await kept.objects.keep_until("p/", noon)
-        at = int(noon.timestamp()) * 10**6
-        assert [at, at + 86_400 * 10**6, None, at - 86_400 * 10**6] == await custom_times(kept)
-        changed = [each.version async for page in kept.objects.scan("") for each in page]
-        assert [True, False, False, False] == [old != new for old, new in zip(versions, changed, strict=True)]
-
     async def test_an_upload_in_pieces_is_one_object(
         self, kept: Kept, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -197,6 +171,24 @@ class TestObjects:
             )
         assert not [path for path in (folder / "objects").rglob("*") if path.is_file()]
         assert await on_disk.objects.info("a") is None
+
+    async def test_a_large_upload_takes_the_memory_of_two_pieces(self, on_disk: Kept) -> None:
+        async def read_at(start: int, size: int) -> bytes:
+            del start
+            return bytes(size)
+
+        piece = 8 * 1024 * 1024
+        size = 8 * piece
+        tracemalloc.start()
+        try:
+            await on_disk.uploads.create("a", FIELDS, size=size, read_at=read_at, on_progress=lambda _: None)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 2.5 * piece
+        found = await on_disk.objects.info("a")
+        assert found is not None
+        assert size == found.size
 
     async def test_an_upload_whose_source_ends_early_is_refused(self, kept: Kept) -> None:
         async def read_at(start: int, size: int) -> bytes:
@@ -238,26 +230,10 @@ class TestObjects:
         seen = (await asyncio.gather(replace(), read(), read()))[1]
         assert all(data == data[:3] * 1000 for data in seen)
 
-    async def test_a_store_that_was_closed_opens_again(self, kept: Kept) -> None:
-        await put(kept, "a")
-        await kept.objects.close()
-        assert ["a"] == await kept.objects.names("", delimiter=None)
-        read = await kept.objects.read("a", generation=None)
-        assert read is not None
-        assert b"data" == read[0]
-
     async def test_the_store_has_no_bucket_and_no_key(self, kept: Kept) -> None:
         assert kept.objects.kms_key_name is None
         with pytest.raises(InvalidInputError, match="no bucket and no URLs; read with load_artifact"):
             assert kept.objects.bucket
-
-    async def test_the_uri_of_an_object_is_that_of_the_store_with_its_name(
-        self, on_disk: Kept, folder: Path
-    ) -> None:
-        uri = on_disk.objects.uri_of("app/a user/s/user:n#1%.txt/0")
-        store, _, name = uri.partition("#")
-        assert f"gs+local://{folder}" == store
-        assert "app/a%20user/s/user:n%231%25.txt/0" == name
 
 
 @pytest.mark.parametrize("metadata", ["{", "", "[" * 100_000])

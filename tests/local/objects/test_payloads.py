@@ -76,16 +76,6 @@ class TestPayloads:
         yield clock
         platform_time.reset_time_provider()
 
-    async def test_a_picture_comes_back_and_goes_with_its_session(self, store: Store) -> None:
-        service = over(store)
-        held = await service.create_session(**WHO)
-        await service.append_event(held, picture())
-        (name,) = await names(store)
-        assert name.startswith("adk-payloads/")
-        assert held == await over(store).get_session(**WHO)
-        await service.delete_session(**WHO)
-        assert [] == await names(store)
-
     @pytest.mark.parametrize("damage", [flip, Path.unlink])
     async def test_a_damaged_picture_is_a_missing_payload(
         self, folder: Path, damage: Callable[[Path], None]
