@@ -89,19 +89,6 @@ async def test_what_was_said_is_found_by_every_process(store: Store, memory: Mem
         assert 0 < found.custom_metadata["adk_store_score"] < 1
 
 
-async def test_a_session_that_is_added_after_every_turn_is_remembered_once(
-    store: Store, memory: MemoryService
-) -> None:
-    """Also by other processes, and by parts of it."""
-    events = [said(f"turn {number}") for number in range(5)]
-    for number in range(5):
-        service = another(store) if number % 2 else memory
-        await service.add_session_to_memory(session(*events[: number + 1]))
-        await service.add_events_to_memory(events=events[number : number + 1], session_id="session", **USER)
-
-    assert [f"turn {number}" for number in range(5)] == await listed(memory)
-
-
 async def test_only_what_has_text_is_remembered(memory: MemoryService) -> None:
     """Neither calls of functions, nor parts of a stream, nor thoughts, nor events without content."""
     call = types.Part(function_call=types.FunctionCall(name="f", args={"dog": 1}))
@@ -116,16 +103,6 @@ async def test_only_what_has_text_is_remembered(memory: MemoryService) -> None:
     await memory.add_session_to_memory(session())
 
     assert [] == await listed(memory)
-
-
-async def test_users_and_apps_remember_apart(memory: MemoryService) -> None:
-    """Whatever their ids are."""
-    for app, user in (("app", "a/b"), ("app/a", "b"), ("", ""), ("app", "__x__")):
-        await memory.add_events_to_memory(app_name=app, user_id=user, events=[said(f"tea {app!r} {user!r}")])
-
-    for app, user in (("app", "a/b"), ("app/a", "b"), ("", ""), ("app", "__x__")):
-        found = await memory.search_memory(app_name=app, user_id=user, query="tea")
-        assert [f"tea {app!r} {user!r}"] == texts(found.memories)
 
 
 async def test_a_deleted_memory_does_not_come_back(store: Store, memory: MemoryService) -> None:
@@ -736,15 +713,3 @@ async def test_a_deleted_memory_stays_away_after_others_of_its_shard_ended(adk_s
         await other.add_events_to_memory(events=[lasting], **USER)
 
         assert 30 == len(await listed(another(adk_store_local)))
-
-
-async def test_a_session_is_added_whole_after_another_process_forgot_its_user(
-    store: Store, memory: MemoryService
-) -> None:
-    """Also what this process knew to be remembered before."""
-    first, second = said("first"), said("second")
-    await memory.add_session_to_memory(session(first))
-    await another(store).delete_user_memory(**USER)
-    await memory.add_session_to_memory(session(first, second))
-
-    assert {"first", "second"} == set(await listed(another(store)))

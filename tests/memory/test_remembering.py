@@ -185,33 +185,6 @@ async def test_facts_are_extracted_from_each_turn_once(*, is_async: bool) -> Non
         assert {"question 0 + answer 0", "question 1 + answer 1", "thanks"} == set(await listed(again))
 
 
-async def test_what_another_process_extracts_meanwhile_counts_once() -> None:
-    """Of a turn, or of a part of it: the rest is extracted anew."""
-    seen: list[list[str]] = []
-
-    def facts(texts: Sequence[str]) -> list[MemoryEntry]:
-        return [MemoryEntry(content=types.Content(parts=[types.Part(text=" + ".join(texts))]))]
-
-    async def extract(events: Sequence[Event]) -> list[MemoryEntry]:
-        texts = [str(event.content.parts[0].text) for event in events]  # type: ignore[union-attr,index]
-        seen.append(texts)
-        if len(seen) == 1:
-            other = MemoryService(store.sessions.storage)
-            some: dict[str, Any] = {"session_id": "s", "events": events[:1], "memories": facts(texts[:1])}
-            assert await other.add_extracted(**USER, **some)
-            assert not await other.add_extracted(**USER, **some)
-        return facts(texts)
-
-    async with Store.local(":memory:", index_on_append=True, extract=extract) as store:
-        held = await store.sessions.create_session(session_id="s", **USER)
-        for text, author in (("question", "user"), ("answer", "agent")):
-            await store.sessions.append_event(held, said(text, author))
-        await store.sessions.flush()
-
-        assert [["question", "answer"], ["answer"]] == seen
-        assert ["question", "answer"] == await listed(store)
-
-
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_an_extraction_that_returns_none_keeps_nothing(*, is_async: bool) -> None:
     """The events count as taken in: no later turn asks for them again."""

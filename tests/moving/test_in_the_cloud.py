@@ -1,8 +1,6 @@
 """Copies and exports on the emulators: what they cost, what one moment is, and a round over all stores."""
 
-import asyncio
 import io
-from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ import pytest
 from google.adk.sessions import InMemorySessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
-from gcp_adk_store import InvalidInputError, SessionLimits, SessionService, Store
+from gcp_adk_store import SessionLimits, SessionService, Store
 from gcp_adk_store.moving import copy, export_jsonl, import_jsonl, records_of
 from gcp_adk_store.testing.conformance.running import event
 from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter
@@ -70,46 +68,6 @@ async def segments_of(service: SessionService) -> int:
     return len(found)
 
 
-async def test_an_export_is_of_one_moment_while_others_write(project: str) -> None:
-    """Writers append to one session after the other: none in the export is ahead of the one before it."""
-    names = [f"s{number}" for number in range(6)]
-    written, go_on, gone_on = 0, asyncio.Semaphore(0), asyncio.Semaphore(0)
-
-    async with Store.connect(project=project) as store:
-
-        async def write() -> None:
-            nonlocal written
-            sessions = [
-                await store.sessions.create_session(app_name=APP, user_id="u", session_id=name)
-                for name in names
-            ]
-            while True:
-                for session in sessions:
-                    await go_on.acquire()
-                    await store.sessions.append_event(session, event(f"{written}", delta={"user:n": written}))
-                    written += 1
-                    gone_on.release()
-
-        async def let_write(count: int) -> None:
-            for _ in range(count):
-                go_on.release()
-                await gone_on.acquire()
-
-        writer = asyncio.create_task(write())
-        await let_write(15)
-        counts: Counter[str] = Counter()
-        states = set()
-        async for record in records_of(store.sessions, APP):
-            await let_write(7)  # between the read of the session and those of its events, and of the next one
-            counts[record.header.key.session] = len([one async for one in record.events])
-            states.add(record.shared.user["n"])
-        writer.cancel()
-
-    assert written >= 15 + 7 * len(names)
-    assert [3, 3, 3, 2, 2, 2] == [counts[name] for name in names]
-    assert {14} == states
-
-
 async def test_a_round_over_all_stores_is_exact(tmp_path: Path, project: str, adk_store: Store) -> None:
     """From memory over SQLite, ADK's Firestore service, this library's in the cloud and in a folder."""
     both_hold = [one for one in hardest() if one.id not in ("event-3", "event-6")]  # ADK's Firestore does not
@@ -164,36 +122,3 @@ async def test_a_session_that_the_target_cannot_hold_is_reported_and_the_others_
     assert (("ada", "s2"), False) == (failed[0], report.is_complete)
     assert {"ada", "bob"} == {user for user, _ in failed}
     assert (4, 4) == (report.verified, again.verified)
-
-
-async def test_an_import_replaces_a_session_in_one_commit(meter: FirestoreMeter, project: str) -> None:
-    """After a damaged file left it as it was; the parts of the old one go after it, and nothing is left."""
-    limits = SessionLimits(seal_tail_bytes=1000, segment_cache_bytes=0)
-    who: dict[str, Any] = {"app_name": APP, "user_id": "ada", "session_id": "s1"}
-    async with Store.local(":memory:") as source:
-        await fill(source.sessions, [("ada", "s1", many(20))])
-        file = io.BytesIO()
-        await export_jsonl(records_of(source.sessions, APP), file, place={}, on_event=lambda _: None)
-    whole = file.getvalue().splitlines(keepends=True)
-    async with Store.connect(project=project, session_limits=limits) as store:
-        await fill(store.sessions, [("ada", "s1", many(10, at=1.0))])
-        before = await store.sessions.get_session(**who)
-        with pytest.raises(InvalidInputError, match="is missing: the file ends within a session"):
-            await import_jsonl(io.BytesIO(b"".join(whole[:-1])), store.sessions, on_conflict="overwrite")
-        left = await store.sessions.get_session(**who)
-        meter.take()
-        file.seek(0)
-        report = await import_jsonl(file, store.sessions, on_conflict="overwrite")
-        replaced = meter.take()
-        after = await store.sessions.get_session(**who)
-        segments = await segments_of(store.sessions)
-        faults = [fault.code async for fault in store.check(app_name=APP, full=True)]
-
-    assert before is not None
-    assert left is not None
-    assert (before.events, before.state) == (left.events, left.state)
-    assert after is not None
-    assert (1, 20, []) == (report.replaced, len(after.events), faults)
-    # One for the new session, its segments and a note of what the old one had, and one for that.
-    assert 2 == replaced.rpcs["Commit"]
-    assert (segments + 2, 2 + 1) == (replaced.writes, replaced.deletes), segments

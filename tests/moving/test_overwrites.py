@@ -12,12 +12,11 @@ import pytest
 from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService, Session
 
-from gcp_adk_store import InvalidInputError, SessionMissingError, Store
-from gcp_adk_store.moving import copy, export_jsonl, import_jsonl, records_of
+from gcp_adk_store import InvalidInputError, Store
+from gcp_adk_store.moving import export_jsonl, import_jsonl, records_of
 from gcp_adk_store.testing.conformance.running import event
 from tests.encryption.conftest import envelope
 from tests.moving.hardest import APP, fill, hardest, many
-from tests.support.stored import session_path
 
 WHO: dict[str, Any] = {"app_name": APP, "user_id": "ada", "session_id": "s1"}
 
@@ -88,36 +87,6 @@ async def test_a_damaged_file_leaves_the_stored_session_as_it_was(
         assert [] == [fault.code async for fault in store.check(app_name=APP, full=True)]
 
 
-async def test_an_append_that_comes_between_does_not_keep_a_session_from_being_replaced(
-    tmp_path: Path,
-) -> None:
-    """Its handle finds that the old session is gone, and never writes into the new one."""
-    lines = await lines_of(new_events())
-    async with Store.local(tmp_path) as store:
-        await fill(store.sessions, [("ada", "s1", many(5))])
-        handle = await store.sessions.get_session(**WHO)
-        assert handle is not None
-        documents = store.sessions.storage.documents
-        commit, commits = documents.commit, []
-
-        async def late(writes: Any, **options: Any) -> Any:
-            commits.append(writes)
-            if len(commits) == 1:
-                await store.sessions.append_event(handle, event("late"))
-            return await commit(writes, **options)
-
-        documents.commit = late  # type: ignore[method-assign]
-        report = await import_jsonl(io.BytesIO(b"".join(lines)), store.sessions, on_conflict="overwrite")
-        with pytest.raises(SessionMissingError):
-            await store.sessions.append_event(handle, event("later"))
-        found = await store.sessions.get_session(**WHO)
-
-    assert (1, 0, 20) == (report.replaced, report.copied, report.events)
-    assert len(commits) > 2
-    assert found is not None
-    assert [one.id for one in new_events()] == [one.id for one in found.events]
-
-
 async def test_a_session_of_an_encrypted_store_is_replaced_and_read(tmp_path: Path) -> None:
     """Content is bound to the new session, not to the one that had the document before."""
     lines = await lines_of(new_events())
@@ -166,35 +135,6 @@ async def test_a_service_of_adk_that_cannot_hold_the_new_session_has_the_old_one
     assert before is not None
     assert after is not None
     assert (before.events, before.state) == (after.events, after.state)
-
-
-async def test_a_copy_replaces_what_it_wrote_in_one_step(tmp_path: Path) -> None:
-    """A reader of the target finds the session at any time."""
-    source = InMemorySessionService()
-    await fill(source, [("ada", "s1", many(9))])
-    async with Store.local(tmp_path / "store") as store:
-        given: dict[str, Any] = {"app_name": APP, "resume": tmp_path / "ledger"}
-        await copy(source, store.sessions, **given)
-        await source.delete_session(**WHO)
-        await fill(source, [("ada", "s1", many(4, at=1_800_000_000.0))])
-        documents = store.sessions.storage.documents
-        path = session_path(WHO)
-        seen: list[bool] = []
-        commit = documents.commit
-
-        async def watched(*given: Any, **options: Any) -> Any:
-            done = await commit(*given, **options)
-            seen.append((await documents.get([path]))[0] is not None)
-            return done
-
-        documents.commit = watched  # type: ignore[method-assign]
-        report = await copy(source, store.sessions, **given, verify=True)
-        found = await store.sessions.get_session(**WHO)
-
-    assert (1, 1, True) == (report.replaced, report.verified, report.is_complete)
-    assert found is not None
-    assert 4 == len(found.events)
-    assert all(seen)
 
 
 class Watching(InMemorySessionService):

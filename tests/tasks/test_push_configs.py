@@ -1,7 +1,5 @@
 """Push notification configs are kept by task and owner."""
 
-import asyncio
-
 import pytest
 from a2a.server.tasks import InMemoryPushNotificationConfigStore, PushNotificationConfigStore
 from a2a.types import TaskPushNotificationConfig
@@ -93,22 +91,3 @@ async def test_all_configs_of_an_owner_are_erased(opened: Open) -> None:
 
     assert [2, 2] == left
     assert 1 == len(await configs.get_info("t/1", ANN))
-
-
-async def test_a_config_that_is_set_during_an_erasure_is_found_by_the_next(opened: Open) -> None:
-    """Each has its note, whichever comes first."""
-    store = opened()
-    configs = store.push_notification_configs
-
-    async def set_on() -> None:
-        for _ in range(10):
-            await configs.set_info("t", TaskPushNotificationConfig(url="https://a.example"), ANN)
-
-    await asyncio.gather(
-        set_on(), *(opened().push_notification_configs.delete_owner_configs(owner="ann") for _ in range(2))
-    )
-    await configs.delete_owner_configs(owner="ann")
-    documents = store.sessions.storage.documents
-
-    assert [] == await configs.get_info_for_dispatch("t")
-    assert [] == await documents.query("", "adk_pushes", all_descendants=True)

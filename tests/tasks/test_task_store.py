@@ -93,19 +93,6 @@ async def test_a_lost_update_is_refused_and_the_reader_goes_on(opened: Open) -> 
     assert {"who": "they", "also": "me"} == dict(stored.metadata)
 
 
-async def test_a_task_deleted_by_another_does_not_come_back(opened: Open) -> None:
-    """A save of what was read before is refused."""
-    here, there = opened().tasks, opened().tasks
-    mine = task()
-    await here.save(mine, ANN)
-    await there.delete("t1", ANN)
-    mine.metadata["late"] = True
-    with pytest.raises(TaskConflictError, match="deleted the task"):
-        await here.save(mine, ANN)
-
-    assert await there.get("t1", ANN) is None
-
-
 async def test_a_new_object_replaces_a_task_but_does_not_reopen_one_that_ended(opened: Open) -> None:
     """The SDK's interface gives such an object no version."""
     tasks = opened().tasks
@@ -128,40 +115,6 @@ async def test_saving_the_same_again_changes_nothing(opened: Open) -> None:
         await opened().tasks.save(task(state=DONE, at=1), ANN)
 
     assert made == await tasks.get("t1", ANN)
-
-
-async def test_of_two_writers_of_the_same_change_one_is_refused(opened: Open) -> None:
-    """Two that counted to the same number did not count twice."""
-    here, there = opened().tasks, opened().tasks
-    await here.save(task(), ANN)
-    one, two = await read(here), await read(there)
-    for each in (one, two):
-        each.metadata["n"] = 1
-    await here.save(one, ANN)
-
-    with pytest.raises(TaskConflictError):
-        await there.save(two, ANN)
-
-
-async def test_objects_of_one_store_that_come_to_the_same_content_are_one_writer(opened: Open) -> None:
-    """In their own time: one may be ahead of the other, and each save is stored once."""
-    tasks = opened().tasks
-    await tasks.save(task(), ANN)
-    one, two = await read(tasks), await read(tasks)
-    for ahead, behind in ((one, two), (two, one)):
-        for number in range(3):
-            ahead.metadata[f"{number}"] = id(ahead)
-            await tasks.save(ahead, ANN)
-        for number in range(3):
-            behind.metadata[f"{number}"] = id(ahead)
-            await tasks.save(behind, ANN)
-            stored = await tasks.get("t1", ANN)
-            assert ahead == stored
-    two.metadata["more"] = True
-    await tasks.save(two, ANN)
-    one.metadata["other"] = True
-    with pytest.raises(TaskConflictError):
-        await tasks.save(one, ANN)
 
 
 async def test_what_was_stored_again_as_it_was_is_no_change(opened: Open) -> None:

@@ -39,29 +39,6 @@ def total(services: Services, workload: Workload) -> float:
     return bill_of_a_month(services, workload, US_CENTRAL1).total
 
 
-def test_a_first_turn_finds_no_events() -> None:
-    """A query that finds nothing is billed as one read; this store makes none."""
-    assert Operations(reads=3, writes=2) == OURS.turn(SMALL, 0, cold=True) == OURS.turn(SMALL, 0, cold=False)
-    assert Operations(reads=3 + 1 + 2, writes=4) == BUILTIN.turn(SMALL, 0, cold=True)
-
-
-@pytest.mark.parametrize(
-    ("event_bytes", "events", "segments"),
-    [(600, 109, 0), (600, 110, 1), (64 * 1024, 3, 3), (200 * 1024, 3, 3), (1, 65_535, 0), (1, 65_536, 1)],
-)
-def test_a_segment_is_sealed_once_the_tail_has_64_kib(event_bytes: int, events: int, segments: int) -> None:
-    """By the event that reaches it, so that larger events are sealed one by one."""
-    assert segments == OURS.segments(events, event_bytes=event_bytes)
-
-
-def test_a_warm_process_reads_a_segment_once() -> None:
-    """In the turn after the one that sealed it."""
-    turns, histories = replace(SMALL, events_per_turn=10, event_bytes=660), (90, 100, 110)
-
-    assert [3 + 1, 3 + 1, 3] == [OURS.turn(turns, history, cold=False).reads for history in histories]
-    assert [3 + 1, 3 + 1, 3 + 1] == [OURS.turn(turns, history, cold=True).reads for history in histories]
-
-
 def test_a_month_adds_turns_sessions_and_their_ends() -> None:
     """1,000 sessions a day of one turn each, for 30 days."""
     used = operations_of_a_month(OURS, SMALL)
@@ -107,13 +84,19 @@ def test_a_conversation_has_the_history_on_average() -> None:
 
 
 @pytest.mark.parametrize("name", BOUNDS)
-@pytest.mark.parametrize("how", ["below", "above", "text", "nan"])
+@pytest.mark.parametrize("how", ["below", "above", "text", "nan", "huge"])
 def test_a_number_beyond_its_bounds_is_refused(name: str, how: str) -> None:
     """By an error that names it and says what it may be."""
     least, most = BOUNDS[name]
-    wrong: Any = {"below": least - 1, "above": most + 1, "text": "1", "nan": float("nan")}[how]
+    wrong: Any = {
+        "below": least - 1,
+        "above": most + 1,
+        "text": "1",
+        "nan": float("nan"),
+        "huge": 10**5_000,  # Python refuses to print it
+    }[how]
 
-    with pytest.raises(InvalidInputError, match=rf"^{name} is .*, it must be a .*number from .* to "):
+    with pytest.raises(InvalidInputError, match=rf"^{name} is .*, it must "):
         replace(SMALL, **{name: wrong})
 
 

@@ -14,7 +14,6 @@ from gcp_adk_store import InvalidInputError
 from gcp_adk_store.model.session_fields import MAX_TTL_S, PARTS_GRACE_S, Expiry
 
 TIMES = st.floats(0, 4e9)
-LAST_TIME = 253402300799  # the last second of the year 9999
 TTLS = st.integers(1, MAX_TTL_S) | st.floats(0, MAX_TTL_S, exclude_min=True)
 
 

@@ -1,4 +1,4 @@
-"""Print what telemetry takes of an append's CPU time: ``python -m tests.telemetry.cost [--sdk]``.
+"""Print what telemetry takes of an append's CPU time: ``python -m tools.benchmarks.telemetry [--sdk]``.
 
 Appends with and without it take turns in one process, since two runs differ by more than it costs.
 """
