@@ -2,15 +2,13 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
-from google.adk.agents import BaseAgent
-from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events import Event, EventActions
-from google.adk.runners import Runner
 from google.adk.sessions import Session
 from google.genai import types
 
@@ -31,7 +29,6 @@ from gcp_adk_store.model.sessions import Origin, StoredSession
 from tests.support.clock import in_days
 from tests.support.local_commits import before_commits
 from tests.support.small_pieces import set_numbers
-from tests.support.stores import STORES
 
 OWNER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 WHO: dict[str, Any] = {**OWNER, "session_id": "session"}
@@ -272,21 +269,14 @@ async def test_the_refusal_of_an_id_with_artifacts_says_whose_they_are(store: St
         await store.fork_session(**WHO, to_session_id="left")
 
 
-@pytest.mark.parametrize("where", STORES)
-async def test_an_expired_session_does_not_keep_its_id(
-    where: str, request: pytest.FixtureRequest, store: Store
-) -> None:
+async def test_an_expired_session_does_not_keep_its_id(store: Store) -> None:
     """As for create_session; nothing of the expired one is in the fork."""
-    if where == "emulators":
-        request.getfixturevalue("firestore_proxy")
-        store = Store.connect(project=request.getfixturevalue("project"), session_limits=LIMITS)
     await fill(store)
     await store.sessions.create_session(**OWNER, session_id="fork", ttl_seconds=1, state={"old": True})
     with in_days(1):
         fork = await store.fork_session(**WHO, to_session_id="fork")
         assert "old" not in fork.state
         assert fork == await required(store, fork)
-    await store.close()
 
 
 async def test_what_does_not_exist_is_not_forked(store: Store) -> None:
@@ -337,46 +327,6 @@ async def test_a_session_that_was_restored_can_be_forked(store: Store, kept: int
     assert [] == [fault async for fault in store.check(full=True)]
 
 
-class Counting(BaseAgent):
-    """An agent that counts its turns in the session's state."""
-
-    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
-        turn = ctx.session.state.get("turns", 0) + 1
-        yield Event(
-            author=self.name,
-            invocation_id=ctx.invocation_id,
-            content=types.Content(role="model", parts=[types.Part(text=f"turn {turn}")]),
-            actions=EventActions(state_delta={"turns": turn}),
-        )
-
-
-async def test_adks_runner_goes_on_in_a_fork(store: Store) -> None:
-    """A message is said differently: the fork begins before its turn, the session stays as it is."""
-    session = await store.sessions.create_session(**WHO)
-    runner = Runner(app_name="app", agent=Counting(name="agent"), session_service=store.sessions)
-
-    async def say(text: str, session_id: str) -> Event:
-        message = types.Content(role="user", parts=[types.Part(text=text)])
-        run = runner.run_async(user_id="user", session_id=session_id, new_message=message)
-        return [event async for event in run][-1]
-
-    await say("one", "session")
-    last = await say("two", "session")
-    fork = await store.fork_session(**WHO, at=Point.before_invocation(last.invocation_id))
-    await say("three", fork.id)
-
-    fork, session = await required(store, fork), await required(store, session)
-    assert ["one", "turn 1", "three", "turn 2"] == [_text(event) for event in fork.events]
-    assert ["one", "turn 1", "two", "turn 2"] == [_text(event) for event in session.events]
-    assert 2 == fork.state["turns"]
-
-
-def _text(event: Event) -> str | None:
-    assert event.content is not None
-    assert event.content.parts is not None
-    return event.content.parts[0].text
-
-
 async def test_two_forks_to_one_id_make_one_session(store: Store) -> None:
     """The other call gets that error, and its artifacts are not among those of the first."""
     await fill(store)
@@ -414,10 +364,10 @@ async def test_a_fork_beside_a_deletion_is_whole_or_absent(store: Store) -> None
             assert found is None
 
 
-async def test_a_fork_lives_as_new_sessions_of_its_store_do(project: str) -> None:
+async def test_a_fork_lives_as_new_sessions_of_its_store_do(tmp_path: Path) -> None:
     """By the service's own default, not by the source's."""
-    options: dict[str, Any] = {"session_limits": LIMITS, "project": project}
-    async with Store.connect(**options) as lasting, Store.connect(default_ttl_seconds=90, **options) as brief:
+    opened = partial(Store.local, tmp_path, session_limits=LIMITS)
+    async with opened() as lasting, opened(default_ttl_seconds=90) as brief:
         await fill(lasting)
         assert (await stored(lasting, await lasting.fork_session(**WHO))).expiry is None
         expiry = (await stored(brief, await brief.fork_session(**WHO, to_session_id="brief"))).expiry
