@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,9 @@ import pytest
 
 from gcp_adk_store import Store
 from gcp_adk_store.adk_server import missing_bucket
-from tests.adk_server.conftest import AGENTS
 from tests.adk_server.process import Server
 from tests.adk_server.story import NOTES, SESSION, Api, begin, go_on, texts
-from tests.support.documents import ROOT, blocks, command
+from tests.support.documents import ROOT, command
 from tests.support.ready_programs import ready_path
 
 LOCAL = "firestore+local://"
@@ -92,20 +90,6 @@ def test_a_server_that_was_killed_left_all_in_the_folder(server: str, start: Sta
 
     notes = ["buy milk", "call Bob", "feed the cat"]
     assert [[notes], ["notes.txt"]] == asyncio.run(answers_of(folder))
-
-
-@pytest.mark.long
-def test_adks_own_server_finds_the_folder_by_its_services_yaml(
-    start: Start, tmp_path: Path, folder: Path
-) -> None:
-    """With the document's file beside the agents, and ADK's own command."""
-    agents = tmp_path / "agents"
-    shutil.copytree(AGENTS / "notes", agents / "notes")
-    (agents / "services.yaml").write_text(*blocks("docs/adk-server.md", "yaml"))
-    uris = f"--session_service_uri {LOCAL}{folder} --artifact_service_uri gs+local://{folder}"
-    conversation(start, f"adk api_server {uris} {agents}")
-
-    assert ["notes.txt"] == asyncio.run(answers_of(folder))[1]
 
 
 def test_a_folder_has_no_bucket_to_miss(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,29 +122,6 @@ def test_options_of_a_server_reach_the_service() -> None:
     assert made is not session_service("firestore://p", limits=limits)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"on_conflit": "merge"},
-            "FirestoreSessionService: unknown option 'on_conflit'; did you mean 'on_conflict'?",
-        ),
-        (
-            {"pool_size": 5},
-            "FirestoreSessionService: unknown option 'pool_size'; the known ones are ",
-        ),
-        ({"prefix": "b"}, "prefix is in the URI and in an option; say it once"),
-        ({"on_conflict": "win"}, "on_conflict is 'win', it must be 'raise' or 'merge'"),
-    ],
-)
-def test_an_option_that_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
-    """Also one that a SQL database would have."""
-    with pytest.raises(InvalidInputError) as caught:
-        session_service("firestore://p?prefix=a", **options)
-
-    assert message in str(caught.value)
-
-
 async def test_a_uri_has_one_service_until_the_services_are_closed() -> None:
     """And with it one connection, one cache and one bound of calls."""
     sessions, artifacts = session_service("firestore://p"), artifact_service("gs://my-bucket")

@@ -4,16 +4,17 @@ A test of a service's behaviour runs on a folder; one with the mark ``emulators`
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from google.adk.events import Event, EventActions
+from google.adk.events import Event
 from google.adk.platform import time as platform_time
 from google.genai import types
 
 from gcp_adk_store import ArtifactService, SessionLimits, SessionService, Store
+from gcp_adk_store.testing.conformance.running import event
 from tests.golden.raw import take_documents
 from tests.support.clock import Clock
 from tests.support.folder import read_documents
@@ -22,19 +23,6 @@ from tests.support.temporary import temporary_folder
 
 APP, USER, SESSION = "app", "user", "session"
 WHO: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": SESSION}
-
-
-def event(text: str = "hello", *, at: float | None = None, delta: Mapping[str, Any] | None = None) -> Event:
-    """Return a user's event that changes state by *delta*."""
-    made = Event(
-        author="user",
-        invocation_id="invocation",
-        content=types.Content(role="user", parts=[types.Part(text=text)]),
-        actions=EventActions(state_delta=dict(delta or {})),
-    )
-    if at is not None:
-        made.timestamp = at
-    return made
 
 
 def picture(data: bytes) -> Event:

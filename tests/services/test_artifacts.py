@@ -92,6 +92,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"artifact": binary(b"x", "image/é")}, "cannot be sent as a header"),
     ({"artifact": binary(b"x", "image/png\n")}, "cannot be sent as a header"),
     ({"artifact": file("gs://a/b", "image/\ud800")}, "cannot be sent as a header"),
+    ({"artifact": file("gs://b/\ud800")}, "file_uri holds a lone surrogate"),
+    ({"filename": "ü" * 506}, "object name of 1031 bytes, the limit is 1024"),
     ({"artifact": {"text": 3}}, "artifact is no Part, at text"),
     ({"artifact": {1: 2}}, "artifact is no Part: its keys are not all texts"),
     ({"artifact": file("artifact://nonsense")}, "Invalid artifact reference URI"),

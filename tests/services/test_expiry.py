@@ -14,8 +14,8 @@ from gcp_adk_store import (
     SessionService,
     StoredDataError,
 )
-from gcp_adk_store.testing.conformance.running import read
-from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, picture, texts
+from gcp_adk_store.testing.conformance.running import event, read
+from tests.services.conftest import APP, SESSION, USER, WHO, Connect, picture, texts
 from tests.support.clock import Clock
 
 TTL = 1000

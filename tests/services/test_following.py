@@ -22,10 +22,11 @@ from gcp_adk_store import (
     StoreError,
     UnavailableError,
 )
+from gcp_adk_store.testing.conformance.running import event
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter
-from tests.services.conftest import WHO, event
+from tests.services.conftest import WHO
 from tests.support.stores import STORES, At, open_store
 
 _SOON_S = 60

@@ -26,8 +26,9 @@ from gcp_adk_store import (
     Store,
 )
 from gcp_adk_store.cli.command import command
+from gcp_adk_store.testing.conformance.running import event
 from gcp_adk_store.testing.emulators import Emulator
-from tests.services.conftest import APP, USER, WHO, Connect, event, on_emulators, picture
+from tests.services.conftest import APP, USER, WHO, Connect, on_emulators, picture
 from tests.support.clock import in_days
 from tests.support.stored import change, session_path
 

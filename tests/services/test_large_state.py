@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gcp_adk_store import InvalidInputError, SessionService
-from tests.services.conftest import APP, SESSION, USER, WHO, event
+from gcp_adk_store.testing.conformance.running import event
+from tests.services.conftest import APP, SESSION, USER, WHO
 from tests.support.loop_work import LoopWork, Turns, counted_steps
 
 pytestmark = pytest.mark.emulators

@@ -6,10 +6,10 @@ import pytest
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store import SessionLimits, SessionService
-from gcp_adk_store.testing.conformance.running import read
+from gcp_adk_store.testing.conformance.running import event, read
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter
-from tests.services.conftest import WHO, event, texts
+from tests.services.conftest import WHO, texts
 from tests.support.lengths import at_length
 
 pytestmark = pytest.mark.emulators

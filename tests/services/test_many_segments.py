@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gcp_adk_store import SessionLimits, Store, StoredDataError
-from gcp_adk_store.testing.conformance.running import read
-from tests.services.conftest import WHO, event, texts
+from gcp_adk_store.testing.conformance.running import event, read
+from tests.services.conftest import WHO, texts
 from tests.support.stored import change, collection, remove, session_path
 
 PATH = session_path(WHO)

@@ -17,7 +17,6 @@ from gcp_adk_store import (
     ArtifactLimits,
     FirestoreSessionService,
     GcsArtifactService,
-    InvalidInputError,
     OutcomeUnknownError,
     OverloadedError,
     SessionLimits,
@@ -25,8 +24,9 @@ from gcp_adk_store import (
     UnavailableError,
 )
 from gcp_adk_store.model.sessions import Marker
+from gcp_adk_store.testing.conformance.running import event
 from gcp_adk_store.testing.emulators import Emulator
-from tests.services.conftest import APP, USER, WHO, Connect, event
+from tests.services.conftest import APP, USER, WHO, Connect
 from tests.support.clock import PassingTime
 from tests.support.http2 import silent_http2
 from tests.support.loop_work import Turns
@@ -141,22 +141,6 @@ async def test_an_operation_ends_at_a_deadline_of_its_own(passing: PassingTime) 
 
     assert [UnavailableError] * 2 == [type(call.exception()) for call in calls]
     await sessions.close()
-
-
-@pytest.mark.parametrize(
-    ("limits", "words"),
-    [
-        ({"deadlines_s": {"get_sesion": 1}}, "deadlines_s names 'get_sesion', which is not an operation of"),
-        ({"deadlines_s": {"get_session": 0}}, "must be a number of seconds above 0"),
-        ({"deadlines_s": {"get_session": "1"}}, "must be a number of seconds above 0"),
-        ({"deadlines_s": 3}, "not be of int"),
-        ({"max_in_flight": 0}, "max_in_flight is 0, it must be at least 1"),
-    ],
-)
-def test_a_limit_that_cannot_be_one_is_refused(limits: dict[str, Any], words: str) -> None:
-    """Before the first call, naming the setting."""
-    with pytest.raises(InvalidInputError, match=words):
-        FirestoreSessionService(limits=SessionLimits(**limits))
 
 
 async def test_calls_through_a_connection_that_is_closed_are_a_typed_error(

@@ -16,8 +16,8 @@ from gcp_adk_store import (
     SessionService,
     StoredDataError,
 )
-from gcp_adk_store.testing.conformance.running import read
-from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, picture, texts
+from gcp_adk_store.testing.conformance.running import event, read
+from tests.services.conftest import APP, SESSION, USER, WHO, Connect, picture, texts
 from tests.support.loop_work import counted_steps
 
 MIB = 1024 * 1024

@@ -20,7 +20,8 @@ from gcp_adk_store import (
     Store,
     UnavailableError,
 )
-from tests.services.conftest import WHO, event
+from gcp_adk_store.testing.conformance.running import event
+from tests.services.conftest import WHO
 from tests.support.clock import PassingTime
 from tests.support.http2 import silent_http2
 from tests.support.logs import of_ours

@@ -10,8 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from gcp_adk_store import SessionService
-from gcp_adk_store.testing.conformance.running import read
-from tests.services.conftest import APP, USER, WHO, Connect, event
+from gcp_adk_store.testing.conformance.running import event, read
+from tests.services.conftest import APP, USER, WHO, Connect
 
 EVENTS = 200
 

@@ -10,8 +10,8 @@ from google.cloud.firestore import Client, CollectionReference
 from google.genai import types
 
 from gcp_adk_store import SessionLimits, Store
-from gcp_adk_store.testing.conformance.running import read
-from tests.services.conftest import WHO, event
+from gcp_adk_store.testing.conformance.running import event, read
+from tests.services.conftest import WHO
 
 SMALL = SessionLimits(seal_tail_bytes=2000)
 

@@ -23,8 +23,9 @@ from gcp_adk_store import (
     SessionService,
     Store,
 )
+from gcp_adk_store.testing.conformance.running import event
 from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter, MeteredSession
-from tests.services.conftest import APP, USER, WHO, event
+from tests.services.conftest import APP, USER, WHO
 from tests.support.clock import in_days
 
 pytestmark = pytest.mark.emulators

@@ -20,14 +20,8 @@ from gcp_adk_store import (
     SessionLimits,
     UnavailableError,
 )
-from tests.services.conftest import (
-    APP,
-    USER,
-    WHO,
-    Connect,
-    event,
-    texts,
-)
+from gcp_adk_store.testing.conformance.running import event
+from tests.services.conftest import APP, USER, WHO, Connect, texts
 from tests.support.lengths import at_length
 from tests.support.local_commits import before_commits
 

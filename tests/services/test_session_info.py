@@ -306,7 +306,15 @@ async def test_a_filter_that_makes_no_sense_is_refused(shop: SessionService) -> 
     request: dict[str, Any] = {"app_name": APP, "labels": {"team": "x", "three": "0"}, "page_size": 1}
     page = await shop.list_sessions_page(**request)
     change: dict[str, Any]
-    for change in ({"labels": {"team": "y"}}, {"labels": None}, {"updated_after": 1.0}):
+    for change in (
+        {"labels": {"team": "y"}},
+        {"labels": None},
+        {"updated_after": 1.0},
+        {"user_id": "u0"},
+        {"user_id": ""},
+        {"app_name": "another"},
+        {"order": "oldest"},
+    ):
         with pytest.raises(InvalidInputError, match="another app, user, order or filter"):
             await shop.list_sessions_page(**{**request, **change}, cursor=page.next_cursor)
     turned = {**request, "labels": {"three": "0", "team": "x"}}

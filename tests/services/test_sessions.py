@@ -14,8 +14,8 @@ from gcp_adk_store import (
     SessionLimits,
     SessionService,
 )
-from gcp_adk_store.testing.conformance.running import read
-from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
+from gcp_adk_store.testing.conformance.running import event, read
+from tests.services.conftest import APP, SESSION, USER, WHO, Connect, texts
 
 
 async def test_state_that_json_cannot_hold_is_logged_by_its_key(

@@ -21,9 +21,9 @@ from gcp_adk_store import (
     SessionLimits,
     Store,
 )
-from gcp_adk_store.testing.conformance.running import read
+from gcp_adk_store.testing.conformance.running import event, read
 from gcp_adk_store.testing.emulators import Emulator
-from tests.services.conftest import WHO, event
+from tests.services.conftest import WHO
 
 pytestmark = pytest.mark.emulators
 
@@ -91,26 +91,6 @@ def test_a_store_without_a_bucket_says_how_to_get_one() -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("setting", "value", "message"),
-    [
-        ("prefix", "", "prefix '' must be"),
-        ("prefix", "a/b", "prefix 'a/b' must be"),
-        ("prefix", "x" * 33, "1 to 32 letters"),
-        ("bucket", "", "bucket '' must be a bucket's name"),
-        ("bucket", "gs://b", "without gs://"),
-        ("bucket", " my-bucket", "bucket ' my-bucket' must be"),
-        ("project", "My Project!", "a Google Cloud project's id"),
-        ("database", "a/b", "a Firestore database's id"),
-        ("database", "", "database '' must be"),
-    ],
-)
-def test_settings_that_cannot_be_names_are_refused_at_once(setting: str, value: str, message: str) -> None:
-    """Before anything is contacted."""
-    with pytest.raises(InvalidInputError, match=message):
-        Store.connect(**{setting: value})  # type: ignore[arg-type]  # one string setting at a time
-
-
 def test_a_conflict_policy_that_does_not_exist_is_refused() -> None:
     """A slip of the pen must not decide what happens to a user's turn."""
     with pytest.raises(InvalidInputError, match="on_conflict is 'typo', it must be 'raise' or 'merge'"):
@@ -142,6 +122,14 @@ async def test_a_store_passes_its_conflict_policy_on(project: str, monkeypatch: 
         (lambda: MemoryLimits(max_results=1001), "max_results is 1001, it must be at most 1000"),
         (lambda: ArtifactLimits(max_workers=0), "max_workers is 0, it must be at least 1"),
         (lambda: ArtifactLimits(save_attempts=-1), "save_attempts is -1, it must be at least 1"),
+        (lambda: SessionLimits(max_in_flight=0), "max_in_flight is 0, it must be at least 1"),
+        (lambda: SessionLimits(deadlines_s={"get_session": 0}), "must be a number of seconds above 0"),
+        (lambda: SessionLimits(deadlines_s={"get_session": "1"}), "must be a number of seconds above 0"),  # type: ignore[dict-item]  # what is tested
+        (lambda: SessionLimits(deadlines_s=3), "not be of int"),  # type: ignore[arg-type]  # what is tested
+        (
+            lambda: Store.connect(session_limits=SessionLimits(deadlines_s={"get_sesion": 1})).sessions,
+            "deadlines_s names 'get_sesion', which is not an operation of",
+        ),
     ],
 )
 def test_limits_that_make_no_sense_are_refused_at_once(limits: Callable[[], object], message: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gcp_adk_store import InvalidInputError, SessionLimits, StoreSettings, settings
+from gcp_adk_store import InvalidInputError, SessionLimits, Store, StoreSettings, settings
 
 FIRESTORE_DOCUMENT_BYTES = 1_048_576
 
@@ -27,19 +27,23 @@ def test_a_prefix_that_cannot_name_collections_is_refused(prefix: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "build"),
+    ("field", "value"),
     [
-        ("project", lambda: StoreSettings(project="")),
-        ("database", lambda: StoreSettings(database="")),
-        ("bucket", lambda: StoreSettings(bucket="")),
+        ("project", ""),
+        ("project", "My Project!"),
+        ("database", ""),
+        ("database", "a/b"),
+        ("bucket", ""),
+        ("bucket", "gs://b"),
+        ("bucket", " my-bucket"),
     ],
 )
-def test_an_empty_name_is_refused(field: str, build: Callable[[], StoreSettings]) -> None:
-    """An empty name is a mistake, not a way to say "default"."""
-    with pytest.raises(InvalidInputError) as caught:
-        build()
-
-    assert str(caught.value).startswith(f"{field} '' must be ")
+def test_what_cannot_be_a_name_is_refused(field: str, value: str) -> None:
+    """By every way to a store; an empty name is a mistake, not a way to say "default"."""
+    for build in (StoreSettings, Store.connect):
+        with pytest.raises(InvalidInputError) as caught:
+            build(**{field: value})  # type: ignore[arg-type]  # one string setting at a time
+        assert str(caught.value).startswith(f"{field} {value!r} must be ")
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "a\ud800b", "a\udfff"])
