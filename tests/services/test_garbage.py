@@ -11,7 +11,6 @@ import pytest
 import requests
 from click.testing import CliRunner
 from google.adk.sessions import Session
-from google.cloud.firestore import Client
 from google.genai import types
 
 from gcp_adk_store import (
@@ -30,7 +29,7 @@ from gcp_adk_store.testing.conformance.running import event
 from gcp_adk_store.testing.emulators import Emulator
 from tests.services.conftest import APP, USER, WHO, Connect, on_emulators, picture
 from tests.support.clock import in_days
-from tests.support.stored import change, session_path
+from tests.support.stored import change, overwrite, session_path
 
 SMALL = SessionLimits(inline_bytes=10, event_text_bytes=500, state_value_bytes=10, seal_tail_bytes=1000)
 RawDocuments = Callable[[], dict[str, dict[str, Any]]]
@@ -131,16 +130,11 @@ async def test_payloads_of_an_append_in_vain_are_removed(
     assert held == await connect(**place).get_session(**WHO)
 
 
-@pytest.mark.emulators
-async def test_what_a_session_left_that_firestore_removed_is_found(
-    service: SessionService, project: str
-) -> None:
+async def test_what_a_session_left_that_firestore_removed_is_found(service: SessionService) -> None:
     """A TTL policy, or somebody's hand, takes the document and leaves what belongs to it."""
     held = await service.create_session(**WHO)
     await service.append_event(held, picture(b"picture" * 10))
-    client = Client(project=project)
-    client.document(session_path(WHO)).delete()
-    client.close()
+    await overwrite(service.storage.documents, {session_path(WHO): None})
     found = await found_by(service)
 
     assert [GarbageKind.PAYLOAD] == [garbage.kind for garbage in found]
@@ -189,25 +183,21 @@ async def test_an_interrupted_deletion_is_completed(
     }
 
 
-@pytest.mark.emulators
-async def test_nothing_of_a_document_that_cannot_be_read_is_removed(
-    service: SessionService, project: str
-) -> None:
+async def test_nothing_of_a_document_that_cannot_be_read_is_removed(service: SessionService) -> None:
     """A newer release's, or a damaged one: what it refers to is unknown."""
     held = await service.create_session(**WHO)
     await service.append_event(held, picture(b"picture" * 10))
-    client = Client(project=project)
-    document = client.document(session_path(WHO))
-    before = document.get().to_dict() or {}
+    documents, path = service.storage.documents, session_path(WHO)
+    (before,) = await documents.get([path])
+    assert before is not None
     for damage in ({"format": 3}, {"sealed": 7}, {"tail": ['{"adk_store_payloads": 3}']}):
-        document.set({**before, **damage})
+        await overwrite(documents, {path: {**before.fields, **damage}})
         (garbage,) = await found_by(service)
 
         assert GarbageKind.UNREADABLE is garbage.kind
         assert garbage.reason
         assert not await service.remove_garbage(garbage)
         assert [garbage] == await found_by(service)
-    client.close()
 
 
 Put = Callable[[str, str], None]

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +15,13 @@ from gcp_adk_store import (
     PayloadMissingError,
     SessionLimits,
     SessionService,
+    Store,
     StoredDataError,
 )
 from gcp_adk_store.testing.conformance.running import event, read
 from tests.services.conftest import APP, SESSION, USER, WHO, Connect, picture, texts
 from tests.support.loop_work import counted_steps
+from tests.support.stores import remove_payloads
 
 MIB = 1024 * 1024
 
@@ -112,59 +115,41 @@ async def test_a_missing_or_damaged_payload_is_named(
     client.close()
 
 
-@pytest.mark.emulators
 async def test_a_missing_payload_is_a_placeholder_if_one_asks_for_it(
-    connect: Connect, raw_documents: Any, project: str, caplog: pytest.LogCaptureFixture
+    folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The conversation goes on; a state value that is gone stays an error, since code reads it."""
-    keeping = connect(limits=SessionLimits(inline_bytes=10, event_text_bytes=2000, state_value_bytes=2000))
-    held = await keeping.create_session(**WHO)
-    answer = types.FunctionResponsePart(
-        inline_data=types.FunctionResponseBlob(data=b"b" * 20, mime_type="image/png")
-    )
-    tool = types.FunctionResponse(name="draw", response={}, parts=[answer])
-    drawn = Event(
-        author="agent", content=types.Content(role="user", parts=[types.Part(function_response=tool)])
-    )
+    small = SessionLimits(inline_bytes=10, event_text_bytes=2000, state_value_bytes=2000)
     long = Event(author="agent", content=types.Content(role="model", parts=[types.Part(text="long" * 1000)]))
-    for made in (picture(b"a" * 20), drawn, long):
-        await keeping.append_event(held, made)
-    client = FirestoreClient(project=project)
-    for path in raw_documents():
-        if "_chunks/" in path:
-            client.document(path).delete()
-    client.close()
-    reading = connect(on_missing_payload="placeholder")
-    found = await read(reading, WHO)
-    iterated = [one.event async for one in reading.iter_events(**WHO)]
-    await reading.append_event(found, event("goes on"))
-    shown = [made.content.parts[0] for made in found.events if made.content and made.content.parts]
-    inner = shown[1].function_response
-    digest = hashlib.sha256(b"a" * 20).hexdigest()
+    async with Store.local(folder, session_limits=small) as store:
+        held = await store.sessions.create_session(**WHO)
+        for made in (picture(b"a" * 20), long):
+            await store.sessions.append_event(held, made)
+        await remove_payloads(store)
+        with pytest.raises(
+            PayloadMissingError, match=r'is missing; restore it.*on_missing_payload="placeholder"'
+        ):
+            await store.sessions.get_session(**WHO)
+        reading = SessionService(store.sessions.storage, on_missing_payload="placeholder")
+        found = await read(reading, WHO)
+        iterated = [one.event async for one in reading.iter_events(**WHO)]
+        await reading.append_event(found, event("goes on"))
+        digest = hashlib.sha256(b"a" * 20).hexdigest()
 
-    with pytest.raises(
-        PayloadMissingError, match=r'is missing; restore it.*on_missing_payload="placeholder"'
-    ):
-        await keeping.get_session(**WHO)
-    assert f"[content of 20 bytes is missing: sha256:{digest}]" == shown[0].text
-    assert inner is not None
-    assert inner.parts
-    assert inner.parts[0].inline_data is not None
-    assert (inner.parts[0].inline_data.data or b"").startswith(b"[content of 20 bytes is missing")
-    assert (long.id, "agent", long.timestamp) == (
-        found.events[2].id,
-        found.events[2].author,
-        found.events[2].timestamp,
-    )
-    assert (shown[2].text or "").startswith("[content of ")
-    assert found.events[:3] == iterated
-    assert 6 == sum("read without its content" in record.message for record in caplog.records)
-    await keeping.append_event(found, event(delta={"large": "x" * 3000}))
-    for path in raw_documents():
-        if "_chunks/" in path:
-            FirestoreClient(project=project).document(path).delete()
-    with pytest.raises(PayloadMissingError):
-        await reading.get_session(**WHO)
+        first, second, _ = texts(found.events)
+        assert f"[content of 20 bytes is missing: sha256:{digest}]" == first
+        assert (second or "").startswith("[content of ")
+        assert (long.id, "agent", long.timestamp) == (
+            found.events[1].id,
+            found.events[1].author,
+            found.events[1].timestamp,
+        )
+        assert found.events[:2] == iterated
+        assert 4 == sum("read without its content" in record.message for record in caplog.records)
+        await store.sessions.append_event(found, event(delta={"large": "x" * 3000}))
+        await remove_payloads(store)
+        with pytest.raises(PayloadMissingError):
+            await reading.get_session(**WHO)
 
 
 @pytest.mark.emulators

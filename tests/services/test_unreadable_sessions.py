@@ -77,23 +77,8 @@ async def test_pages_have_the_others_once_and_name_the_damaged_ones(
     store: Store, user: str | None, order: str, kind: str
 ) -> None:
     """In pages of any size, with the command that looks at them."""
-    await require_pages(store, user, order, DAMAGE[kind])
-
-
-@pytest.mark.sample(2)
-@pytest.mark.emulators
-@pytest.mark.parametrize("kind", ["create_time NaN", *(name for name in DAMAGE if "update" in name)])
-async def test_pages_of_firestore_go_on_behind_damaged_sessions(adk_store: Store, kind: str) -> None:
-    """Whose last update may be of any type that orders them."""
-    await fill(adk_store)
-    await require_pages(adk_store, "ada", "newest", DAMAGE[kind])
-    await require_pages(adk_store, "ada", "oldest", DAMAGE[kind])
-
-
-async def require_pages(store: Store, user: str | None, order: str, damaged: dict[str, Any]) -> None:
-    """Damage two sessions of a user, and require that pages of any size name them, and have the others."""
     for name in ("s1", "s2"):
-        await change(store, path_of("ada", name), damaged)
+        await change(store, path_of("ada", name), DAMAGE[kind])
     wanted = {("ada", "s0"), ("ada", "s3")}
     if user is None:
         wanted |= {("bob", f"s{number}") for number in range(4)}

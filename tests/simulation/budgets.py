@@ -247,6 +247,10 @@ async def long_sessions(budgets: Budgets) -> None:
         "fork_session", new.store.sessions.fork_session, **WHO, at=Point.position(50), to_session_id="fork"
     )
     await new.measure("restore_session", new.store.sessions.restore_session, **WHO, at=Point.position(50))
+    await budgets.service.beside().sessions.fork_session(**WHO, to_session_id="back")
+    back = {**WHO, "session_id": "back"}
+    at = Point.position(5)
+    await new.measure("restore_session, far back", new.store.sessions.restore_session, **back, at=at)
     await new.measure(
         "redact_event", new.store.sessions.redact_event, **WHO, event_id=held.events[5].id, reason="asked"
     )

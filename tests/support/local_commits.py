@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.local.documents import LocalDocuments
 
 
@@ -18,11 +17,6 @@ def before_commits(patch: pytest.MonkeyPatch, see: Callable[[Sequence[Any]], Awa
         return await commit(documents, writes, **options)
 
     patch.setattr(LocalDocuments, "commit", watched)
-
-
-def is_write(write: Any) -> bool:
-    """Return whether *write* is no deletion."""
-    return isinstance(write, Write)
 
 
 def events_in(writes: Sequence[Any]) -> list[int]:
