@@ -1,6 +1,5 @@
 """Copies and exports on the emulators: what they cost, what one moment is, and a round over all stores."""
 
-import io
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -9,63 +8,12 @@ import pytest
 from google.adk.sessions import InMemorySessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
-from gcp_adk_store import SessionLimits, SessionService, Store
-from gcp_adk_store.moving import copy, export_jsonl, import_jsonl, records_of
+from gcp_adk_store import Store
+from gcp_adk_store.moving import copy
 from gcp_adk_store.testing.conformance.running import event
-from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter
 from tests.moving.hardest import APP, fill, hardest, many
 
 pytestmark = pytest.mark.emulators
-
-
-def cost(figures: FirestoreFigures) -> tuple[dict[str, int], int, int, int]:
-    """Return RPCs by name, documents read, written and deleted."""
-    return dict(figures.rpcs), figures.reads, figures.writes, figures.deletes
-
-
-async def test_copies_exports_and_imports_take_the_agreed_requests(
-    meter: FirestoreMeter, project: str
-) -> None:
-    """For three sessions of two users, one of them with segments: one request more fails."""
-    source = InMemorySessionService()
-    await fill(source, [("ada", "s1", many(60)), ("ada", "s2", []), ("bob", "s1", many(3))])
-    limits = SessionLimits(seal_tail_bytes=4000, segment_cache_bytes=0)
-    async with (
-        Store.connect(project=project, session_limits=limits) as store,
-        Store.connect(project=project, prefix="other", session_limits=limits) as other,
-    ):
-        await copy(source, store.sessions, app_name=APP)
-        copied = meter.take()
-        await copy(source, store.sessions, app_name=APP)
-        compared = meter.take()
-        file = io.BytesIO()
-        await export_jsonl(records_of(store.sessions, APP), file, place={}, on_event=lambda _: None)
-        exported = meter.take()
-        file.seek(0)
-        await import_jsonl(file, other.sessions)
-        imported = meter.take()
-        segments = await segments_of(store.sessions)
-
-    assert segments > 1
-    assert 4 == segments
-    # Each session: 1 commit, after 1 read that finds none. Each user: 1 read of the shared state.
-    made = {"BatchGetDocuments": 3 + 2, "Commit": 3}, 3 * 3 + 2 * 2, 3 + segments, 0
-    # Each session: 2 reads; the first of 4 segments has the initial state, and they come by 1, 2 and 1.
-    read = 3 * 2 + 1 + 3
-    assert made == cost(copied) == cost(imported)
-    assert ({"BatchGetDocuments": read + 2}, 3 * (3 + 1) + 1 + segments + 2 * 2, 0, 0) == cost(compared)
-    assert ({"RunQuery": 1, "BatchGetDocuments": read}, 3 + 3 * (3 + 1) + 1 + segments, 0, 0) == cost(
-        exported
-    )
-
-
-async def segments_of(service: SessionService) -> int:
-    """Return the number of stored segments."""
-    layout = service.storage.layout
-    found = await service.storage.documents.query(
-        "", layout.segments_collection, fields=("__name__",), all_descendants=True
-    )
-    return len(found)
 
 
 async def test_a_round_over_all_stores_is_exact(tmp_path: Path, project: str, adk_store: Store) -> None:

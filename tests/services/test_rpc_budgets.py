@@ -78,7 +78,7 @@ async def test_get_of_a_long_session_reads_only_the_segments_it_needs(
 
 
 async def test_artifact_requests(adk_store_bucket: str) -> None:
-    """Save, load, list, describe and delete each send what the design allows."""
+    """Small and large artifacts are saved and loaded by what the design allows: 8 MiB a request."""
     http = MeteredSession()
     client = Client(project="demo", credentials=AnonymousCredentials(), _http=http)
     artifacts = GcsArtifactService(adk_store_bucket, client=client)
@@ -92,60 +92,23 @@ async def test_artifact_requests(adk_store_bucket: str) -> None:
     part = types.Part(text="text")
     found = [
         await count(lambda: artifacts.save_artifact(**name, artifact=part)),
-        await count(lambda: artifacts.save_artifact(**name, artifact=part)),
         await count(lambda: artifacts.load_artifact(**name)),
-        await count(lambda: artifacts.load_artifact(**name, version=0)),
-        await count(lambda: artifacts.list_versions(**name)),
-        await count(lambda: artifacts.list_artifact_versions(**name)),
-        await count(lambda: artifacts.get_artifact_version(**name)),
-        await count(lambda: artifacts.get_artifact_version(**name, version=0)),
-        await count(lambda: artifacts.list_artifact_keys(**WHO)),
-        await count(lambda: artifacts.delete_artifact(**name)),
-        await count(lambda: artifacts.save_artifact_file(**name, source=io.BytesIO(b"x"))),
         await count(lambda: artifacts.save_artifact_file(**name, source=io.BytesIO(b"x" * 20 * 2**20))),
-        await count(lambda: artifacts.load_artifact_to(**name, target=io.BytesIO())),
         await count(lambda: artifacts.load_artifact_to(**name, version=1, target=io.BytesIO())),
-        await count(lambda: artifacts.open_artifact(**name)),
         await count(lambda: artifacts.copy_artifact(**name, to_filename="copy")),
         await count(lambda: artifacts.get_authenticated_url(**name)),
-        await count(lambda: artifacts.get_authenticated_url(**name, version=1)),
-        await count(lambda: artifacts.delete_session_artifacts(**WHO, dry_run=True)),
-        await count(lambda: artifacts.delete_session_artifacts(**WHO)),
+        await count(lambda: artifacts.delete_artifact(**name)),
     ]
-    newcomer = GcsArtifactService(adk_store_bucket, client=client)
-    await artifacts.save_artifact(**name, artifact=part)
-    found += [
-        await count(lambda: newcomer.load_artifact(**name)),
-        await count(lambda: newcomer.load_artifact(**name)),
-        await count(lambda: newcomer.save_artifact(**name, artifact=part)),
-    ]
-    await newcomer.close()
     await artifacts.close()
 
     assert [
         {"list": 1, "upload": 1},
-        {"upload": 1},
         {"metadata": 2, "media": 1},  # known: whether there is a next one is all that has to be asked
-        {"metadata": 1, "media": 1},
-        {"list": 1},
-        {"list": 1},
-        {"metadata": 2},
-        {"metadata": 1},
-        {"list": 2},
-        {"list": 1, "delete": 2},
-        {"list": 1, "upload": 1},
         {"upload": 4},  # the start, then 8 MiB a request
-        {"metadata": 2, "media": 3},  # 8 MiB a request
-        {"metadata": 1, "media": 3},
-        {"metadata": 2},
+        {"metadata": 1, "media": 3},  # 8 MiB a request
         {"metadata": 2, "list": 1, "other": 1},
         {"metadata": 2},
-        {"metadata": 1},
-        {"list": 1},
-        {"list": 1, "delete": 3},
-        {"list": 1, "metadata": 1, "media": 1},  # by a process that has not met it
-        {"metadata": 2, "media": 1},
-        {"upload": 1},
+        {"list": 1, "delete": 2},
     ] == found
 
 

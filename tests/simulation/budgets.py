@@ -23,7 +23,7 @@ from a2a.types import ListTasksRequest, TaskPushNotificationConfig, TaskState
 from google.adk.events import Event, EventActions
 from google.adk.events.event_actions import EventCompaction
 from google.adk.memory.memory_entry import MemoryEntry
-from google.adk.sessions import Session
+from google.adk.sessions import InMemorySessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 from rich.console import Console
@@ -31,10 +31,15 @@ from rich.table import Table
 
 from gcp_adk_store import Point, SessionBusyError, SessionConflictError, SessionLimits, SessionService, Store
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
+from gcp_adk_store.inspector import create_app
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.moving import copy, export_jsonl, import_jsonl, records_of
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from gcp_adk_store.turns.service import OnBusyRun
+from tests.inspector.story import CALM_PLACE, Read, client_of, fill_calm
+from tests.inspector.story import LIMITS as STORY_LIMITS
+from tests.moving.hardest import APP, fill, many
 from tests.simulation.test_encrypted import NEW, OLD, envelope_of
 from tests.simulation.test_turns import said
 from tests.support.stored import change, put_upload
@@ -49,6 +54,7 @@ WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id"
 USER: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user"}
 FILE: Final[dict[str, Any]] = {**WHO, "filename": "notes.txt"}
 KEY: Final = SessionKey(app="app", user="user", session="session")
+OF_ADA: Final = {"app": "support", "user": "ada"}
 SEALED: Final = SessionLimits(seal_tail_bytes=2_000)
 """A session of 60 short events has several segments."""
 
@@ -531,10 +537,16 @@ async def files(budgets: Budgets) -> None:
     await one.measure("save_artifact_file of 1 byte, known", save, **FILE, source=io.BytesIO(b"1"))
     load = other.store.artifacts.load_artifact_to
     await other.measure("load_artifact_to of 9 MiB", load, **FILE, target=io.BytesIO(), version=0)
+    await one.measure("get_artifact_version of the latest", saved.get_artifact_version, **FILE)
+    await one.measure("list_artifact_versions", saved.list_artifact_versions, **FILE)
+    await one.measure("open_artifact", saved.open_artifact, **FILE)
+    await one.measure("load_artifact of none", saved.load_artifact, **{**FILE, "filename": "none"})
     await one.measure("copy_artifact, unknown target", saved.copy_artifact, **FILE, **copied)
     await one.measure("copy_artifact, known target", saved.copy_artifact, **FILE, **copied)
     await one.measure("get_artifact_version of a version", saved.get_artifact_version, **FILE, version=0)
     await put_upload(budgets.service.beside(), FILE, upload, b"uploaded")
+    sweep = saved.delete_session_artifacts
+    await one.measure("delete_session_artifacts, dry run", sweep, **WHO, dry_run=True)
     await other.measure("finalize_upload", other.store.artifacts.finalize_upload, **FILE, upload_id=upload)
 
 
@@ -603,6 +615,78 @@ async def many_memories(budgets: Budgets) -> None:
         await one.measure(f"delete_user_memory, {what}, of 140", memory.delete_user_memory, **of)
 
 
+PAGES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("", {}),
+    ("usage", OF_ADA),
+    ("find", {**OF_ADA, "errors": 1}),
+    ("users", {"app": "support"}),
+    ("sessions", OF_ADA),
+    ("session", CALM_PLACE),
+    ("session", {**CALM_PLACE, "order": "newest"}),
+    ("events", CALM_PLACE),
+    ("timeline", CALM_PLACE),
+    ("search", {**CALM_PLACE, "errors": 1}),
+    ("compare", {**CALM_PLACE, "other": "s1"}),
+    ("matrix", CALM_PLACE),
+    ("state", CALM_PLACE),
+    ("state", {**CALM_PLACE, "event": 5}),
+    ("difference", CALM_PLACE),
+    ("vitals", CALM_PLACE),
+    ("raw", CALM_PLACE),
+    ("memories", OF_ADA),
+    ("memories", {**OF_ADA, "q": "parcel"}),
+    ("artifacts", CALM_PLACE),
+    ("artifact", {**CALM_PLACE, "name": "plot.png"}),
+    ("artifact", {**CALM_PLACE, "name": "notes.txt"}),
+    ("artifact", {**CALM_PLACE, "name": "notes.txt", "against": 0}),
+    ("content", {**CALM_PLACE, "name": "plot.png", "version": 0}),
+)
+"""Pages of the inspector in order: the process knows segments that earlier pages read."""
+
+
+async def inspector(budgets: Budgets) -> None:
+    """The pages on an agent's story, and one link of each kind that a conversation and a matrix have."""
+    await fill_calm(budgets.service.beside(session_limits=STORY_LIMITS))
+    one = budgets.store(session_limits=STORY_LIMITS)
+    app = create_app(one.store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
+
+    async def shown(name: str, address: str, asked: dict[str, Any] | None = None) -> str:
+        answer = await one.measure(f"inspector, {name}", client.get, address, params=asked)
+        assert answer.status_code == 200, answer.text
+        return str(answer.text)
+
+    async with client_of(app) as client:
+        for path, parameters in PAGES:
+            more = [f"{key}={value}" for key, value in parameters.items() if key not in CALM_PLACE]
+            page = await shown(" ".join([f"/{path}", *more]), f"/{path}", parameters)
+            if path in ("session", "matrix") and not more:
+                found = (link.get("href") or link["src"] for link in _links(page))
+                links = {each.partition("?")[0]: each for each in found if each.startswith("/")}
+                assert links.keys() >= {"session": {"/event", "/part"}, "matrix": {"/change"}}[path]
+                for kind in sorted(links.keys() & {"/event", "/part", "/change"}):
+                    await shown(f"link to {kind} of /{path}", links[kind])
+
+
+def _links(page: str) -> list[dict[str, Any]]:
+    read = Read(page)
+    return [*read.all("a"), *read.all("img")]
+
+
+async def copies(budgets: Budgets) -> None:
+    """Sessions of two users, one of which has 60 events, from a service of ADK's and out of this store."""
+    source, options = InMemorySessionService(), {"session_limits": SEALED}
+    await fill(source, [("ada", "s1", many(60)), ("ada", "s2", []), ("bob", "s1", many(3))])
+    one, other, third = (budgets.store(**options) for _ in range(3))
+    await one.measure("copy of 3 sessions", copy, source, one.store.sessions, app_name=APP)
+    await other.measure("copy of 3 sessions that are there", copy, source, other.store.sessions, app_name=APP)
+    file = io.BytesIO()
+    records = records_of(third.store.sessions, APP)
+    await third.measure("export_jsonl of 3 sessions", export_jsonl, records, file, place={}, on_event=id)
+    file.seek(0)
+    new, users = budgets.store(**options), {"ada": "eve", "bob": "rob"}
+    await new.measure("import_jsonl of 3 sessions", import_jsonl, file, new.store.sessions, users=users)
+
+
 async def erasures(budgets: Budgets) -> None:
     """A user with a session, an artifact and a memory."""
     plain = budgets.service.beside()
@@ -668,6 +752,8 @@ SCENARIOS: Final = (
     upkeep,
     encrypted,
     erasures,
+    inspector,
+    copies,
 )
 
 

@@ -147,6 +147,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.call_soon(run)
         return future
 
+    def get_task_factory(self) -> None:
+        """Tasks are asyncio's own, as anyio asks."""
+
     def get_debug(self) -> bool:
         """Return that it does not debug."""
         return False
