@@ -1,47 +1,47 @@
-"""Append, save and delete until asked to stop, or killed: one process of a run."""
+"""Take steps of all workloads in a process of this machine, and tell the parent of each call."""
 
 import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Mapping
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from random import Random
-from typing import Final, Literal, TypedDict, Unpack
+from typing import Any, Final, TypeVar
 
-from gcp_adk_store import ArtifactLimits, MemoryLimits, SessionLimits, Store
-from gcp_adk_store.settings.options import StoreOptions
-from tests.chaos.journal import Journal
-from tests.chaos.places import WITH_BUCKET, WITHOUT_BUCKET
-from tests.chaos.writer import Services, Writer
+from gcp_adk_store import ArtifactLimits, MemoryLimits, StoreError
+from tests.chaos.workloads import WORKLOADS
+from tests.simulation.fleet import Actor
+from tests.simulation.journal import Call, Journal
+from tests.simulation.test_sessions import LIMITS
+from tests.support.stores import At, open_store
 
-SESSION_LIMITS: Final = SessionLimits(
-    seal_tail_bytes=3000,
-    inline_bytes=2000,
-    event_text_bytes=6000,
-    state_value_bytes=1500,
-)
+T = TypeVar("T")
+
 _LEASE_S: Final = 1.5
 """So that the turn of a worker that was killed ends soon."""
-_MODES: Final[tuple[Literal["merge", "raise"], ...]] = ("merge", "raise")
-
-
-class _Times(TypedDict, total=False):
-    """How long calls may take."""
-
-    session_limits: SessionLimits
-    artifact_limits: ArtifactLimits
-    memory_limits: MemoryLimits
-
-
-_HASTY: Final[_Times] = {
-    "session_limits": replace(SESSION_LIMITS, rpc_timeout_s=0.8, deadline_s=3.0),
+_HASTY: Final[Mapping[str, Any]] = {
+    "session_limits": replace(LIMITS, rpc_timeout_s=0.8, deadline_s=3.0),
     "artifact_limits": ArtifactLimits(request_timeout_s=0.8, deadline_s=4.0),
     "memory_limits": MemoryLimits(deadlines_s={"add_events_to_memory": 3.0, "delete_memory": 3.0}),
 }
 """So that some calls fail at their deadline."""
+
+Place = Path | tuple[str, str]
+"""A folder, or the beginnings of a project's and a bucket's name."""
+Told = tuple[str, int, Call, list[list[str]]]
+"""A workload, the number of a call of it in the process, the call, and what runs of agents have seen."""
+
+
+def at(place: Place, workload: str) -> At:
+    """Return the store of *workload*."""
+    if isinstance(place, Path):
+        return {"folder": f"{place / workload}"}
+    project, bucket = place
+    return {"project": f"{project}-{workload}", "bucket": f"{bucket}-{workload}"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,86 +50,86 @@ class Task:
 
     name: str
     seed: int
-    place: str | tuple[str, str]
-    """A folder, or a project and a bucket."""
-    journals: Path
-    """Folder for its journal, and for its log."""
-    writers: int
-    """Tasks that write, through services that they share."""
+    place: Place
+    steps: int
+    """Of each workload."""
+    logs: Path
     environ: Mapping[str, str]
     """Where the emulators are."""
 
 
-def work(task: Task, run: "Connection[bool, bool]") -> None:
-    """Write until the other end of *run* is closed; say there that it begins, and so for each operation."""
+class RealWorld:
+    """This machine, as far as an actor asks a world for anything."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    @property
+    def now(self) -> float:
+        """The time of the machine's one monotonic clock."""
+        return time.monotonic()
+
+    def note(self, text: str) -> None:
+        """Keep no trace: the parent has all calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """This process, as far as an actor asks a process for anything."""
+
+    name: str
+
+
+class ToldJournal(Journal):
+    """Tells of each call as it begins and as it ends: a process that is killed tells no more."""
+
+    def __init__(self, world: Any, tell: Callable[[int, Call, list[list[str]]], None]) -> None:
+        super().__init__(world)
+        self._tell = tell
+
+    async def call(
+        self,
+        process: str,
+        kind: str,
+        of: str,
+        work: Callable[[], Awaitable[T]],
+        *,
+        given: Any = None,
+        seen: Callable[[T], Any] = lambda result: result,
+    ) -> T | None:
+        number = len(self.calls)
+        self._tell(number, Call(process, kind, of, self._world.now, given), [])
+        try:
+            return await super().call(process, kind, of, work, given=given, seen=seen)
+        finally:
+            self._tell(number, self.calls[number], self.seen)
+
+
+def work(task: Task, parent: "Connection[Told | str, None]") -> None:
+    """Take all steps, unless it is killed; what fails otherwise, the parent gets to know as a text."""
     os.environ |= task.environ
-    logging.basicConfig(filename=task.journals / f"{task.name}.log", level=logging.WARNING)
-    asyncio.run(_work(task, run))
+    logging.basicConfig(filename=task.logs / f"{task.name}.log", level=logging.WARNING)
+    try:
+        asyncio.run(_work(task, parent))
+    except Exception:  # noqa: BLE001  # whatever it is, the parent fails
+        parent.send(traceback.format_exc())
 
 
-def _open(place: str | tuple[str, str], prefix: str, **options: Unpack[StoreOptions]) -> Store:
-    """Return a store; in the cloud, that of one of the prefixes has no bucket."""
-    if isinstance(place, str):
-        return Store.local(place, prefix=prefix, **options)
-    project, bucket = place
-    return Store.connect(
-        project=project, bucket=bucket if prefix == WITH_BUCKET else None, prefix=prefix, **options
-    )
+async def _work(task: Task, parent: "Connection[Told | str, None]") -> None:
+    async with asyncio.TaskGroup() as group:
+        for name in WORKLOADS:
+            group.create_task(_take(task, name, parent))
 
 
-def _services(place: str | tuple[str, str], **options: Unpack[_Times]) -> Services:
-    stores = [
-        _open(place, prefix, on_conflict=mode, **options)
-        for prefix in (WITH_BUCKET, WITHOUT_BUCKET)
-        for mode in _MODES
-    ]
-    behind = [_open(place, prefix, durability="turn", **options) for prefix in (WITH_BUCKET, WITHOUT_BUCKET)]
-    return Services(
-        sessions={
-            prefix: [store.sessions for store in some]
-            for prefix, some in ((WITH_BUCKET, stores[:2]), (WITHOUT_BUCKET, stores[2:]))
-        },
-        turns={
-            WITH_BUCKET: [store.turns for store in (*stores[:2], behind[0])],
-            WITHOUT_BUCKET: [store.turns for store in (*stores[2:], behind[1])],
-        },
-        memories={WITH_BUCKET: stores[0].memory, WITHOUT_BUCKET: stores[2].memory},
-        artifacts=stores[0].artifacts,
-    )
+async def _take(task: Task, name: str, parent: "Connection[Told | str, None]") -> None:
+    def tell(number: int, call: Call, seen: list[list[str]]) -> None:
+        parent.send((name, number, call, seen))
 
-
-async def work_alone(task: Task, steps: int) -> None:
-    """Let each writer take so many steps, one after the other: what is stored then is always the same."""
-    journal = Journal(task.journals / f"{task.name}.jsonl")
-    services = _services(task.place, session_limits=SESSION_LIMITS)
-    writers = _writers(task, services, journal, lease_s=60)
-    for _ in range(steps):
-        for writer in writers:
-            await writer.step()
-    await services.close()
-
-
-def _writers(task: Task, services: Services, journal: Journal, *, lease_s: float) -> list[Writer]:
-    names = [f"{task.name}-{number}" for number in range(task.writers)]
-    return [
-        Writer(name, Random(f"{task.seed}/{name}"), services, journal, lease_s=lease_s)  # noqa: S311
-        for name in names
-    ]
-
-
-async def _work(task: Task, run: "Connection[bool, bool]") -> None:
-    services = _services(task.place, **_HASTY)
-
-    def report() -> None:
-        with contextlib.suppress(OSError):  # nobody listens at the end
-            run.send(True)  # noqa: FBT003  # any value
-
-    journal = Journal(task.journals / f"{task.name}.jsonl", report)
-    stopping = asyncio.Event()
-    writers = _writers(task, services, journal, lease_s=_LEASE_S)
-    working = [asyncio.create_task(writer.run(stopping)) for writer in writers]
-    report()
-    await asyncio.to_thread(run.poll, None)
-    stopping.set()
-    await asyncio.gather(*working)
-    await services.close()
+    workload, world = WORKLOADS[name], RealWorld(task.seed)
+    process: Any = Named(task.name)
+    store = open_store(at(task.place, name), **{**_HASTY, **workload.options})
+    actor = Actor(world, ToldJournal(world, tell), process, store)  # type: ignore[arg-type]  # as far as asked
+    actor.lease_s = _LEASE_S
+    await actor.take(range(task.steps), workload.act, pause_s=0.1, loops=1)
+    with contextlib.suppress(StoreError):  # of an append that was to be stored behind
+        await store.close()

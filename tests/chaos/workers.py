@@ -1,107 +1,101 @@
-"""Start the processes that write, kill them, and start others in their place."""
+"""Start the processes of a schedule, hear of their calls, kill some, and start others in their place."""
 
+import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from random import Random
-from typing import Final
+from typing import Final, TypeAlias
 
-from tests.chaos.worker import Task, work
+from tests.chaos.worker import RealWorld, Task, Told, work
+from tests.simulation.journal import Call, Journal
 from tests.support.ready_processes import READY
 
-_READY_S: Final = 60.0
-_END_S: Final = 60.0
 _SPARED: Final = 1
 """Workers that a kill leaves at work."""
+_LONGEST_S: Final = 60.0
 
-
-@dataclass(slots=True)
-class _Worker:
-    process: ForkServerProcess
-    run: "Connection[bool, bool]"
-    is_ready: bool = False
-
-    def heard(self) -> int:
-        """Return how often it said that it begins: to work at all, and with an operation."""
-        count = 0
-        while self.run.poll():
-            self.is_ready = self.run.recv()
-            count += 1
-        return count
-
-    def becomes_ready(self) -> bool:
-        """Wait until it works; return whether it does."""
-        return self.is_ready or (self.run.poll(_READY_S) and bool(self.heard()))
-
-    def kill(self) -> None:
-        """End it in the middle of whatever it does."""
-        self.process.kill()
-        self.process.join()
-        self.run.close()
+Pipe: TypeAlias = "Connection[None, Told | str]"
 
 
 class Workers:
-    """So many processes at work; what one is to do differs from the others in its name alone."""
+    """Processes at work, and what they told."""
 
-    def __init__(self, task: Task, random: Random) -> None:
+    def __init__(self, task: Task, count: int) -> None:
+        """Start *count* of them; they differ in their name alone."""
         self._task = task
-        self._random = random
-        self._count = 0
-        self._running: list[_Worker] = []
+        self._random = Random(f"{task.seed}/workers")  # noqa: S311  # no secret
+        self._started = 0
+        self._running: dict[Pipe, ForkServerProcess] = {}
+        self._at_work: set[Pipe] = set()
+        self._told: dict[tuple[Pipe, str, int], Call] = {}
+        self._seen: dict[tuple[Pipe, str], list[list[str]]] = {}
+        for _ in range(count):
+            self._start()
+
+    def journal(self, workload: str) -> Journal:
+        """Return the calls of *workload*, in the order of their begin, and what its runs of agents saw."""
+        journal = Journal(RealWorld(self._task.seed))  # type: ignore[arg-type]  # as far as it is asked
+        calls = [call for (_, name, _), call in self._told.items() if name == workload]
+        journal.calls = sorted(calls, key=lambda call: call.begun)
+        seen = [seen for (_, name), seen in self._seen.items() if name == workload]
+        journal.seen = [*itertools.chain.from_iterable(seen)]
+        return journal
+
+    def hear(self) -> Iterator[int]:
+        """Yield how many calls have begun, whenever more did, until all workers have ended.
+
+        Raises:
+            RuntimeError: one failed, or none goes on.
+        """
+        while self._running:
+            pipes = wait(list(self._running), _LONGEST_S)
+            if not pipes:
+                raise RuntimeError(f"no worker goes on; see their logs in {self._task.logs}")
+            for pipe in pipes:
+                assert isinstance(pipe, Connection)
+                self._hear(pipe)
+            yield len(self._told)
 
     def kill_one(self) -> bool:
-        """Kill one that works, unless too few do, and start another; return whether one was killed."""
-        at_work = [worker for worker in self._running if worker.is_ready]
+        """Kill one in the middle of whatever it does, and start another; return whether one was killed."""
+        at_work = [pipe for pipe in self._running if pipe in self._at_work]
         if len(at_work) <= _SPARED:
             return False
         victim = self._random.choice(at_work)
-        self._running.remove(victim)
-        victim.kill()
-        self._running.append(self._start())
+        self._at_work.remove(victim)
+        self._running[victim].kill()
+        self._start()
         return True
 
-    def begun(self) -> int:
-        """Wait until operations begin; return how many did.
-
-        Raises:
-            RuntimeError: none did for a minute.
-        """
-        if not wait([worker.run for worker in self._running], _READY_S):
-            raise RuntimeError(f"no worker goes on; see their logs in {self._task.journals}")
-        return sum(worker.heard() for worker in self._running)
-
     def end(self) -> None:
-        """Let them finish what they are doing; those that do not are killed."""
-        for worker in self._running:
-            worker.becomes_ready()
-            worker.run.close()
-        for worker in self._running:
-            worker.process.join(_END_S)
+        """Leave none behind."""
+        for pipe, process in self._running.items():
+            process.kill()
+            process.join()
+            pipe.close()
 
-    @contextmanager
-    def at_work(self, count: int) -> Iterator["Workers"]:
-        """Start so many, and leave none behind.
-
-        Raises:
-            RuntimeError: one did not come up.
-        """
-        self._running = [self._start() for _ in range(count)]
-        try:
-            if not all(worker.becomes_ready() for worker in self._running):
-                raise RuntimeError(f"a worker did not come up; see its log in {self._task.journals}")
-            yield self
-        finally:
-            for worker in self._running:
-                worker.kill()
-            self._running = []
-
-    def _start(self) -> _Worker:
-        name = f"w{self._count}"
-        self._count += 1
-        mine, its = READY.Pipe()
-        process = READY.Process(target=work, args=(replace(self._task, name=name), its))
+    def _start(self) -> None:
+        task = replace(self._task, name=f"w{self._started}")
+        self._started += 1
+        mine, its = READY.Pipe(duplex=False)
+        process = READY.Process(target=work, args=(task, its), daemon=True)
         process.start()
         its.close()
-        return _Worker(process, mine)
+        self._running[mine] = process
+
+    def _hear(self, pipe: Pipe) -> None:
+        try:
+            told = pipe.recv()
+        except (EOFError, OSError):  # it has ended, or was killed in the middle of a word
+            self._running.pop(pipe).join()
+            self._at_work.discard(pipe)
+            pipe.close()
+            return
+        if isinstance(told, str):
+            raise RuntimeError(told)  # noqa: TRY004  # how it failed
+        workload, number, call, seen = told
+        self._at_work.add(pipe)
+        self._told[pipe, workload, number] = call
+        self._seen[pipe, workload] = seen

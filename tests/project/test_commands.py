@@ -407,7 +407,7 @@ def test_a_short_storm_ends_well(environ: Mapping[str, str]) -> None:
     (line,) = (shlex.split(text) for text in blocks("docs/proofs.md", "bash"))
     ((_, *words),) = made(*line[1:])
     run = subprocess.run(
-        [sys.executable, *words, "--seconds", "1", "--workers", "1"],
+        [sys.executable, *words, "--seconds", "1"],
         cwd=ROOT,
         env=environ,
         capture_output=True,

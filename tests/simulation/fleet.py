@@ -5,11 +5,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from gcp_adk_store import Store
 from gcp_adk_store.testing.simulation import KilledError, Process, Service, World
 from tests.simulation.journal import Journal
+
+LEASE_S: Final = 20.0
+"""How long the lease of a turn is."""
 
 Act = Callable[["Actor", int], Awaitable[None]]
 """Takes the step of a number in its actor's process."""
@@ -27,6 +30,8 @@ def drawn(world: World, name: str) -> Random:
 
 class Actor:
     """One process of a fleet, with its store and what its program remembers."""
+
+    lease_s = LEASE_S
 
     def __init__(self, world: World, journal: Journal, process: Process, store: Store) -> None:
         self.world = world

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from google.genai import types
 
-from gcp_adk_store import ArtifactLimits
+from gcp_adk_store import ArtifactLimits, Store
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.checkers import certain_end
 from tests.simulation.fleet import Actor, Fleet
@@ -190,6 +190,17 @@ def _check_lists(journal: Journal, filename: str, saves: Sequence[Call], deletes
                     )
 
 
+async def stored_in(plain: Store, filename: str) -> dict[int, str]:
+    """Return the name of the save of each version that is there."""
+    key = {**SCOPE, "filename": filename}
+    stored: dict[int, str] = {}
+    for version in await plain.artifacts.list_versions(**key):
+        name = text_of(await plain.artifacts.load_artifact(**key, version=version))
+        assert name is not None
+        stored[version] = name
+    return stored
+
+
 async def scenario(world: World) -> None:
     """Let a fleet save and delete versions."""
     service = Service(world)
@@ -199,13 +210,7 @@ async def scenario(world: World) -> None:
     await fleet.work(40, act)
     await asyncio.sleep(300)  # what is late arrives
     for filename in FILENAMES:
-        key = {**SCOPE, "filename": filename}
-        stored: dict[int, str] = {}
-        for version in await plain.artifacts.list_versions(**key):
-            name = text_of(await plain.artifacts.load_artifact(**key, version=version))
-            assert name is not None
-            stored[version] = name
-        check_versions(world, fleet.journal, filename, stored)
+        check_versions(world, fleet.journal, filename, await stored_in(plain, filename))
 
 
 def test_each_version_has_its_number_and_its_bytes() -> None:

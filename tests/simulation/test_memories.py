@@ -201,6 +201,24 @@ def _check_presence(one: str, adds: Sequence[Call], deletes: Sequence[Call], rea
             assert not is_expected, f"a read at {read.begun:.3f} missed {one}, added at {added_by:.3f}"
 
 
+async def check(journal: Journal, plain: Store) -> None:
+    """Read all memories in both ways, and check what is in every read."""
+    for _ in range(2):
+        await journal.call(
+            "plain", "read", "user", lambda: plain.memory.list_memories(**KEY, page_size=MANY),
+            seen=lambda page: read_of(page.memories),
+        )  # fmt: skip
+        await journal.call(
+            "plain", "read", "user",
+            lambda: plain.memory.search_memories(**KEY, query="memory", limit=MANY),
+            seen=lambda found: read_of(each.memory for each in found),
+        )  # fmt: skip
+    require_whole(journal)
+    check_facts(journal)
+    check_memories(journal)
+    assert [fault async for fault in plain.check(older_than_s=10**9, full=True)] == []
+
+
 def workload(*, has_vectors: bool, pause_s: float = 1.0) -> Any:
     """Return the scenario of a fleet of which some processes have an embedder, or none has.
 
@@ -218,26 +236,12 @@ def workload(*, has_vectors: bool, pause_s: float = 1.0) -> Any:
         fleet = Fleet(world, service, make, pause_s=pause_s)
         await fleet.work(40, act)
         await asyncio.sleep(300)  # what is late arrives
-        journal = fleet.journal
         if has_vectors:
             await plain.memory.reindex_memories(**KEY)
-        for _ in range(2):
-            await journal.call(
-                "plain", "read", "user", lambda: plain.memory.list_memories(**KEY, page_size=MANY),
-                seen=lambda page: read_of(page.memories),
-            )  # fmt: skip
-            await journal.call(
-                "plain", "read", "user",
-                lambda: plain.memory.search_memories(**KEY, query="memory", limit=MANY),
-                seen=lambda found: read_of(each.memory for each in found),
-            )  # fmt: skip
-        require_whole(journal)
-        check_facts(journal)
-        check_memories(journal)
+        await check(fleet.journal, plain)
         if has_vectors:
             left = await plain.memory.reindex_memories(**KEY, dry_run=True)
             assert left.missing == 0, f"{left.missing} memories have no vector"
-        assert [fault async for fault in plain.check(older_than_s=10**9, full=True)] == []
 
     return scenario
 

@@ -16,7 +16,7 @@ from google.genai import types
 from gcp_adk_store import InvalidInputError, KmsEnvelope, LocalKeyWrapper, Point, Store
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
-from tests.simulation.journal import Call, Outcome
+from tests.simulation.journal import Call, Journal, Outcome
 from tests.simulation.linear import require_order
 from tests.simulation.raw import require_whole
 from tests.simulation.test_sessions import LIMITS, key
@@ -60,6 +60,12 @@ def expected(events: Sequence[str], archived: int = 0) -> Seen:
         now = dict.fromkeys(states[-1]) | states[events.index(target)] if is_rewind else delta_of(name)
         states.append(states[-1] | now)
     return tuple(events[archived:]), tuple(sorted(states[-1].items()))
+
+
+async def prepare(plain: Store) -> None:
+    """Make the source, with an artifact."""
+    await plain.sessions.create_session(**key(SOURCE), state={"initial": "kept", "key 0": "initial"})
+    await plain.artifacts.save_artifact(**FILE, session_id=SOURCE, artifact=types.Part(text="one"))
 
 
 class Naming:
@@ -207,31 +213,35 @@ def workload(*, encrypted: bool = False, rewinds: bool = True, **options: Any) -
         if encrypted:
             options["encryption"] = KmsEnvelope(key=LocalKeyWrapper(bytes(32)))
         plain = service.beside(session_limits=LIMITS, **options)
-        await plain.sessions.create_session(**key(SOURCE), state={"initial": "kept", "key 0": "initial"})
-        await plain.artifacts.save_artifact(**FILE, session_id=SOURCE, artifact=types.Part(text="one"))
+        await prepare(plain)
         await asyncio.sleep(100)  # it is older than all events, also those of a clock that is behind
 
         fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, **options))
         await fleet.work(24, partial(act, rewinds=rewinds))
         await asyncio.sleep(120)
-        await fleet.journal.call(
-            "end", "read", SOURCE, lambda: plain.sessions.get_session(**key(SOURCE)),
-            seen=lambda found: found and seen(found),
-        )  # fmt: skip
-        require_whole(fleet.journal)
         await collect(plain)
-        await check_forks(fleet, plain)
-        require_order(
-            [*fleet.journal.calls, *reads_of_restores(fleet), *cut_off(fleet)],
-            NOTHING,
-            partial(happens, merging=options.get("on_conflict") == "merge"),
-            reads=("read", "look", "fork"),
-        )
-        assert (await plain.verify_session(**key(SOURCE))).broken is None
+        await check(fleet.journal, plain, merging=options.get("on_conflict") == "merge")
         faults = [fault async for fault in plain.check(full=True)]
         assert not faults, faults
 
     return scenario
+
+
+async def check(journal: Journal, plain: Store, *, merging: bool) -> None:
+    """Check that one order explains all that anybody saw, and that the history proves itself."""
+    await journal.call(
+        "end", "read", SOURCE, lambda: plain.sessions.get_session(**key(SOURCE)),
+        seen=lambda found: found and seen(found),
+    )  # fmt: skip
+    require_whole(journal)
+    await check_forks(journal, plain)
+    require_order(
+        [*journal.calls, *reads_of_restores(journal), *cut_off(journal)],
+        NOTHING,
+        partial(happens, merging=merging),
+        reads=("read", "look", "fork"),
+    )
+    assert (await plain.verify_session(**key(SOURCE))).broken is None
 
 
 async def collect(plain: Store) -> None:
@@ -243,28 +253,28 @@ async def collect(plain: Store) -> None:
     assert not left, left
 
 
-def reads_of_restores(fleet: Fleet) -> list[Call]:
+def reads_of_restores(journal: Journal) -> list[Call]:
     """Return what restores returned: the session as it was at their end, with what others appended since."""
-    done = [call for call in fleet.journal.of("restore") if call.outcome is Outcome.DONE]
+    done = [call for call in journal.of("restore") if call.outcome is Outcome.DONE]
     return [replace(call, kind="read") for call in done]
 
 
-def cut_off(fleet: Fleet) -> list[Call]:
+def cut_off(journal: Journal) -> list[Call]:
     """Return the writes that conflict with a restore: it may have cut off what was stored unanswered."""
-    restores = [call for call in fleet.journal.of("restore") if call.outcome is not Outcome.REFUSED]
+    restores = [call for call in journal.of("restore") if call.outcome is not Outcome.REFUSED]
     return [
         replace(call, outcome=Outcome.UNKNOWN)
         for kind in ("append", "rewind")
-        for call in fleet.journal.of(kind)
+        for call in journal.of(kind)
         if call.error == "SessionConflictError"
         and any(other.begun < call.ended and call.begun < other.ended for other in restores)
     ]
 
 
-async def check_forks(fleet: Fleet, plain: Store) -> None:
+async def check_forks(journal: Journal, plain: Store) -> None:
     """Check that each fork is whole or not there, and let the journal know what became of it."""
-    forks = [call for call in fleet.journal.of("fork") if call.given[2] not in FORKS]
-    for call in [*forks, *(call for call in fleet.journal.of("restore") if call.given[2])]:
+    forks = [call for call in journal.of("fork") if call.given[2] not in FORKS]
+    for call in [*forks, *(call for call in journal.of("restore") if call.given[2])]:
         target = call.given[2]
         there = await plain.sessions.get_session(**key(target))
         if call.outcome is Outcome.DONE:
@@ -282,7 +292,7 @@ async def check_forks(fleet: Fleet, plain: Store) -> None:
         part = await plain.artifacts.load_artifact(**FILE, session_id=target, version=0)
         assert part is not None, f"{target} lacks its artifact"
     for target in FORKS:
-        made = [c for c in fleet.journal.of("fork") if c.given[2] == target and c.outcome is Outcome.DONE]
+        made = [c for c in journal.of("fork") if c.given[2] == target and c.outcome is Outcome.DONE]
         assert len(made) <= 1, f"{target} was made by {len(made)} calls"
 
 

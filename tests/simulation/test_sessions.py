@@ -18,7 +18,7 @@ from gcp_adk_store import SessionLimits, Store
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.checkers import check_handles, check_list, check_patience, check_windows
 from tests.simulation.fleet import Actor, Fleet
-from tests.simulation.journal import Call, Outcome
+from tests.simulation.journal import Call, Journal, Outcome
 from tests.support.lengths import at_length
 
 SESSIONS: Final = ("one", "two")
@@ -62,6 +62,12 @@ async def handle_of(actor: Actor, session: str, config: GetSessionConfig | None 
         given=None if config is None else config.num_recent_events,
         seen=lambda found: None if found is None else [event.id for event in found.events],
     )
+
+
+async def prepare(plain: Store) -> None:
+    """Make the sessions."""
+    for session in SESSIONS:
+        await plain.sessions.create_session(**key(session))
 
 
 async def act(actor: Actor, step: int) -> None:
@@ -158,15 +164,13 @@ async def append(actor: Actor, held: Session, event: Event) -> None:
         actor.memory.pop(held.id, None)
 
 
-async def check(fleet: Fleet, plain: Store, *, merging: bool) -> None:
+async def check(journal: Journal, plain: Store, *, merging: bool) -> None:
     """Check each session: its order, its state, its segments and its chain."""
-    check_patience(fleet.journal.calls, deadline_s=LIMITS.deadline_s)
     shared: dict[str, str] = {}
     for session in SESSIONS:
         stored = await plain.sessions.get_session(**key(session))
         assert stored is not None
         ids = [event.id for event in stored.events]
-        journal = fleet.journal
         looks = reads_of(session, journal.of("look"), ids)
         check_list(ids, journal.of("append", session), [*journal.of("read", session), *looks])
         check_windows(ids, journal.of("window", session))
@@ -194,8 +198,7 @@ def workload(**options: Any) -> Any:
         service = Service(world)
         plain = service.beside(session_limits=LIMITS)
 
-        for session in SESSIONS:
-            await plain.sessions.create_session(**key(session))
+        await prepare(plain)
         fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, **options))
         process = world.process("onlooker")
         store = service.store_of(process, session_limits=LIMITS, **options)
@@ -203,7 +206,8 @@ def workload(**options: Any) -> Any:
         await fleet.work(30, act)
         looking.cancel()
         await asyncio.sleep(200)  # what is late arrives
-        await check(fleet, plain, merging=options.get("on_conflict") == "merge")
+        check_patience(fleet.journal.calls, deadline_s=LIMITS.deadline_s)
+        await check(fleet.journal, plain, merging=options.get("on_conflict") == "merge")
 
     return scenario
 

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import pytest
 from google.adk.agents import BaseAgent
@@ -18,14 +18,13 @@ from pydantic import Field
 
 from gcp_adk_store import Store
 from gcp_adk_store.testing.simulation import Fate, Faults, Service, World, simulate
-from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.fleet import LEASE_S, Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome
 from tests.simulation.linear import require_order
 from tests.support.lengths import at_length
 
 KEY: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 WHO: dict[str, Any] = {"user_id": "user", "session_id": "session"}
-LEASE_S: Final = 20.0
 Durability: TypeAlias = Literal["event", "turn"]
 
 
@@ -33,7 +32,7 @@ async def a_cancelled_wait(world: World) -> None:
     """One process holds the turn, and another gives up its wait for it meanwhile."""
     service = Service(world)
     plain = service.beside()
-    await plain.sessions.create_session(**KEY)
+    await prepare(plain)
     holder, waiter = world.process("holder"), world.process("waiter")
     held, waiting = service.store_of(holder), service.store_of(waiter)
     may_end = asyncio.Event()
@@ -91,6 +90,11 @@ class Parrot(BaseAgent):
             yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
 
 
+async def prepare(plain: Store) -> None:
+    """Make the session."""
+    await plain.sessions.create_session(**KEY)
+
+
 async def act(actor: Actor, step: int) -> None:
     """Run a turn, hold one, leave a message, ask to stop, or give up the wait."""
     random = actor.random(step)
@@ -135,7 +139,7 @@ async def act_or_tidy(actor: Actor, step: int) -> None:
 
 async def leave_open(actor: Actor, name: str) -> None:
     """Store a call of a tool in a turn, which ends without its response."""
-    async with actor.store.turns.hold(**KEY, wait_s=30, lease_s=LEASE_S):
+    async with actor.store.turns.hold(**KEY, wait_s=30, lease_s=actor.lease_s):
         session = await actor.store.sessions.get_session(**KEY)
         assert session is not None
         asked = types.Part(function_call=types.FunctionCall(id=name, name="look"))
@@ -159,7 +163,7 @@ async def run(actor: Actor, name: str, kind: str, on_busy: Any) -> None:
 
     async def work() -> None:
         events = actor.store.turns.run(
-            runner, **WHO, new_message=said(name), on_busy=on_busy, wait_s=10, lease_s=LEASE_S
+            runner, **WHO, new_message=said(name), on_busy=on_busy, wait_s=10, lease_s=actor.lease_s
         )
         async with aclosing(events):
             async for _ in events:
@@ -199,31 +203,27 @@ async def posted_messages(world: World) -> None:
     fleet = Fleet(world, service, service.store_of)
     await fleet.work(14, post)
     await asyncio.sleep(400)  # what is late arrives, and leases end
-    agent = Parrot(name="parrot", seen=fleet.journal.seen)
-    runner = Runner(app_name="app", agent=agent, session_service=plain.sessions)
-    async for _ in plain.turns.drain(runner, **WHO):
-        pass
-    assert (await plain.turns.status(**KEY)).waiting == ()
-    await check(fleet, plain, is_certain_at_once=True)
+    await end_turns(fleet.journal, plain)
+    await check(fleet.journal, plain, is_certain_at_once=True)
 
 
 async def left_messages(world: World) -> None:
     """Processes that nothing disturbs leave messages for each other's turns, which answer all of them."""
     service = Service(world)
     plain = service.beside()
-    await plain.sessions.create_session(**KEY)
+    await prepare(plain)
     fleet = Fleet(world, service, service.store_of, kills=False)
     await fleet.work(14, speak)
     status = await plain.turns.status(**KEY)
     assert (status.is_running, status.waiting) == (False, ()), "a turn ended over messages that wait"
-    await check(fleet, plain, is_certain_at_once=True)
+    await check(fleet.journal, plain, is_certain_at_once=True)
 
 
 async def hold(actor: Actor, name: str, *, gives_up: bool) -> None:
     """Append two events in a turn, each with the number of the turn."""
 
     async def work() -> int:
-        async with actor.store.turns.hold(**KEY, wait_s=30, lease_s=LEASE_S) as turn:
+        async with actor.store.turns.hold(**KEY, wait_s=30, lease_s=actor.lease_s) as turn:
             session = await actor.store.sessions.get_session(**KEY)
             assert session is not None
             for part in "ab":
@@ -235,7 +235,7 @@ async def hold(actor: Actor, name: str, *, gives_up: bool) -> None:
                     lambda event=event: actor.store.sessions.append_event(session, event),  # type: ignore[misc]
                     given=event.id,
                 )
-                await asyncio.sleep(actor.random(0).uniform(0, LEASE_S))
+                await asyncio.sleep(actor.random(0).uniform(0, actor.lease_s))
             return turn.fence
 
     await actor.journal.call(actor.name, "give up" if gives_up else "hold", "session", work, given=name)
@@ -247,7 +247,7 @@ def turn_of(event: Event) -> int | None:
     return int(fence) if fence.isdigit() else None
 
 
-async def check(fleet: Fleet, plain: Store, *, is_certain_at_once: bool) -> None:
+async def check(journal: Journal, plain: Store, *, is_certain_at_once: bool) -> None:
     """Check that turns follow each other, and that each message is stored once and is answered.
 
     With ``durability="turn"``, only the end of its turn makes an append certain.
@@ -256,15 +256,15 @@ async def check(fleet: Fleet, plain: Store, *, is_certain_at_once: bool) -> None
     assert stored is not None
     ids = [event.id for event in stored.events]
     assert len(ids) == len({*ids}), "an event is stored twice"
-    for seen in fleet.journal.seen:
+    for seen in journal.seen:
         begin = [one for one in seen if one in ids]  # what a turn appended that was lost is not stored
         assert begin == ids[: len(begin)], "a run began without events that were there"
     fences = [fence for event in stored.events if (fence := turn_of(event)) is not None]
     assert fences == sorted(fences), f"a lost turn wrote after its successor: {fences}"
-    held = [call.result for call in fleet.journal.of("hold") if call.outcome is Outcome.DONE]
+    held = [call.result for call in journal.of("hold") if call.outcome is Outcome.DONE]
     assert len(held) == len({*held}), f"two turns had one number: {held}"
-    held_to_the_end = {call.given for call in fleet.journal.of("hold") if call.outcome is Outcome.DONE}
-    appends = [*fleet.journal.of("append")]
+    held_to_the_end = {call.given for call in journal.of("hold") if call.outcome is Outcome.DONE}
+    appends = [*journal.of("append")]
     # An append reports what failed behind it.
     refused = {call.given.split(" ")[0][:-1] for call in appends if call.outcome is not Outcome.DONE}
     for call in appends:
@@ -283,10 +283,10 @@ async def check(fleet: Fleet, plain: Store, *, is_certain_at_once: bool) -> None
     answers = [call.id for event in stored.events for call in event.get_function_responses()]
     for call_id in calls:
         assert answers.count(call_id) == 1, f"{call_id} has {answers.count(call_id)} responses"
-    for call in fleet.journal.of("leave open"):
+    for call in journal.of("leave open"):
         assert call.given in calls or call.outcome is not Outcome.DONE, f"{call.given} is lost"
     messages = [text for event in stored.events if event.author == "user" and (text := text_of(event))]
-    check_messages(fleet.journal, messages)
+    check_messages(journal, messages)
 
 
 def check_messages(journal: Journal, messages: list[str]) -> None:
@@ -309,28 +309,32 @@ def text_of(event: Event) -> str:
     return parts[0].text or "" if parts and turn_of(event) is None else ""
 
 
+async def end_turns(journal: Journal, plain: Store) -> None:
+    """Answer what waits, and close the calls of tools that are open."""
+    agent = Parrot(name="parrot", seen=journal.seen)
+    runner = Runner(app_name="app", agent=agent, session_service=plain.sessions)
+    async for _ in plain.turns.drain(runner, **WHO):
+        pass
+    await plain.turns.repair(**KEY)
+    status = await plain.turns.status(**KEY)
+
+    assert (status.is_running, status.waiting) == (False, ())
+
+
 def workload(durability: Durability) -> Any:
     """Return the scenario of a fleet that takes turns of one session."""
 
     async def scenario(world: World) -> None:
         service = Service(world)
         plain = service.beside()
-
-        await plain.sessions.create_session(**KEY)
+        await prepare(plain)
         fleet = Fleet(world, service, partial(service.store_of, durability=durability))
         await fleet.work(14, act_or_tidy if durability == "event" else act)
         await asyncio.sleep(400)  # what is late arrives, and leases end
         await look(fleet.journal, "plain", plain)
         check_fences(fleet.journal, "hold", "give up", "run", "enqueue", "interrupt", "leave open", "repair")
-        agent = Parrot(name="parrot", seen=fleet.journal.seen)
-        runner = Runner(app_name="app", agent=agent, session_service=plain.sessions)
-        async for _ in plain.turns.drain(runner, **WHO):
-            pass
-        await plain.turns.repair(**KEY)
-        status = await plain.turns.status(**KEY)
-
-        assert (status.is_running, status.waiting) == (False, ())
-        await check(fleet, plain, is_certain_at_once=durability == "event")
+        await end_turns(fleet.journal, plain)
+        await check(fleet.journal, plain, is_certain_at_once=durability == "event")
 
     return scenario
 
@@ -407,7 +411,7 @@ async def leases(world: World) -> None:
     """A fleet takes turns of a session, and does nothing else."""
     service = Service(world)
     plain = service.beside()
-    await plain.sessions.create_session(**KEY)
+    await prepare(plain)
     fleet = Fleet(world, service, service.store_of)
     journal = fleet.journal
     watching = asyncio.create_task(watch(journal, plain))
