@@ -125,10 +125,11 @@ async def _take(task: Task, name: str, parent: "Connection[Told | str, None]") -
     def tell(number: int, call: Call, seen: list[list[str]]) -> None:
         parent.send((name, number, call, seen))
 
-    workload, world = WORKLOADS[name], RealWorld(task.seed)
+    workload = WORKLOADS[name]
+    world: Any = RealWorld(task.seed)
     process: Any = Named(task.name)
     store = open_store(at(task.place, name), **{**_HASTY, **workload.options})
-    actor = Actor(world, ToldJournal(world, tell), process, store)  # type: ignore[arg-type]  # as far as asked
+    actor = Actor(world, ToldJournal(world, tell), process, store)
     actor.lease_s = _LEASE_S
     await actor.take(range(task.steps), workload.act, pause_s=0.1, loops=1)
     with contextlib.suppress(StoreError):  # of an append that was to be stored behind

@@ -61,15 +61,8 @@ class Oracle:
         self.users: dict[tuple[str, str], dict[str, Any]] = {}
         self.apps: dict[str, dict[str, Any]] = {}
         self.now = now
-        """Firestore's time, by which sessions end."""
-        self.skew = 0
-        """How far the clock of whoever uses them is ahead of it."""
+        """The time, by which sessions end."""
         self._lives = 0
-
-    @property
-    def reported(self) -> float:
-        """The time of the clock of whoever uses them."""
-        return self.now + self.skew
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, and sessions with it."""
@@ -84,7 +77,7 @@ class Oracle:
         self._lives += 1
         ends_at = None if ttl is None else math.ceil(self.now) + ttl
         self.sessions[place] = Kept(
-            life=self._lives, state={}, last_update_time=self.reported, ttl=ttl, ends_at=ends_at
+            life=self._lives, state={}, last_update_time=self.now, ttl=ttl, ends_at=ends_at
         )
         self._change(place, state)
         return self.held(place)

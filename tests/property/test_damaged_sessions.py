@@ -1,19 +1,14 @@
 """Damage what a session service stored, at random, and call everything that reads it."""
 
 import asyncio
-import uuid
-from collections.abc import Coroutine, Iterator
-from enum import Enum, auto
-from typing import Any, TypeVar
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
-import requests
 from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import GetSessionConfig
-from google.api_core.exceptions import InvalidArgument
-from google.auth.credentials import AnonymousCredentials
-from google.cloud import firestore, storage
+from google.cloud import firestore
 from google.cloud.firestore_v1 import GeoPoint
 from google.genai import types
 from hypothesis import HealthCheck, assume, given, settings
@@ -26,18 +21,17 @@ from gcp_adk_store import (
     SessionLimits,
     SessionMissingError,
     SessionService,
+    Store,
     StoredDataError,
     StoreError,
 )
-from gcp_adk_store.testing.emulators import Emulator, create_bucket
-from tests.golden.raw import Documents, Objects, take_documents, take_objects
-from tests.support import damage
+from gcp_adk_store.testing.conformance.running import read
 from tests.support.damage import HUSH, damaged
 from tests.support.lengths import at_length
+from tests.support.stored import collection, overwrite, plain_text, session_path
+from tests.support.stores import sessions_over
 
-T = TypeVar("T")
-
-BOUNDS = settings(max_examples=at_length(3, 20), derandomize=True, suppress_health_check=list(HealthCheck))
+BOUNDS = settings(max_examples=at_length(10, 100), derandomize=True, suppress_health_check=list(HealthCheck))
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
@@ -49,13 +43,7 @@ LIMITS = SessionLimits(
     # What is remembered would be no damage.
     segment_cache_bytes=0,
 )
-
-
-class Foreign(Enum):
-    """A field of a kind that the service never writes."""
-
-    GEO_POINT = auto()
-    REFERENCE = auto()
+COLLECTIONS = ("adk_apps", "adk_users", "adk_sessions", "adk_segments", "adk_chunks")
 
 
 def event(number: int) -> Event:
@@ -75,105 +63,26 @@ def event(number: int) -> Event:
     )
 
 
-class Stored:
-    """A session as the service left it, in documents and objects, and how it comes back."""
-
-    def __init__(self, project: str, bucket: str, host: str, runner: asyncio.Runner) -> None:
-        self.project = project
-        self.bucket = bucket
-        self._host = host
-        self._runner = runner
-        self.service = FirestoreSessionService(project=project, bucket=bucket, limits=LIMITS)
-        self.run(self._fill())
-        found = self.run(self.service.get_session(**WHO))
-        assert found is not None
-        self.session: Session = found
-        self.documents: Documents = take_documents(project)
-        self.objects: Objects = take_objects(bucket)
-        self.client = firestore.Client(project=project)
-        self._storage: Any = storage.Client(project=project, credentials=AnonymousCredentials())
-
-    def run(self, call: Coroutine[Any, Any, T]) -> T:
-        """Await *call* in the one event loop of the test."""
-        return self._runner.run(call)
-
-    async def _fill(self) -> None:
-        session = await self.service.create_session(**WHO, state={"n": 1, "user:u": HUSH, "app:a": [1]})
-        # Payloads in documents and in the bucket, as where a deployment was given one later.
-        without_bucket = FirestoreSessionService(project=self.project, limits=LIMITS)
-        for number in range(9):
-            service = without_bucket if number < 5 else self.service
-            await service.append_event(session, event(number))
-        await without_bucket.close()
-
-    def restore(self) -> None:
-        """Bring every document and object back, and remove all others."""
-        root = f"http://{self._host}/emulator/v1/projects/{self.project}/databases/(default)/documents"
-        requests.delete(root, timeout=60).raise_for_status()
-        batch = self.client.batch()
-        for path, fields in self.documents.items():
-            batch.set(self.client.document(path), fields)
-        batch.commit()
-        for name in self.objects:
-            self.put_object(name, self.objects[name]["data"])
-
-    def put_object(self, name: str, data: bytes | None) -> None:
-        """Write an object of these bytes, or remove it."""
-        blob = self._storage.bucket(self.bucket).blob(name)
-        if data is not None:
-            blob.upload_from_string(data, content_type="application/octet-stream")
-        elif blob.exists():
-            blob.delete()
-
-    def close(self) -> None:
-        """Close what was opened here."""
-        self.run(self.service.close())
-        self.client.close()
-        self._storage.close()
-
-    def write(self, path: str, fields: dict[str, Any]) -> None:
-        """Write a document as it is; what no client can write is no damage."""
-        try:
-            self.client.document(path).set(self._raw(fields))
-        except (InvalidArgument, ValueError):
-            assume(condition=False)
-
-    def _raw(self, value: Any, *, in_list: bool = False) -> Any:
-        match value:
-            case Foreign.GEO_POINT:
-                return GeoPoint(1.0, 2.0)
-            case Foreign.REFERENCE:
-                return self.client.document("a/b")
-            case dict():
-                return {name: self._raw(one) for name, one in value.items()}
-            case list() if in_list:
-                return {"list": self._raw(value)}  # no list holds a list in Firestore
-            case list():
-                return [self._raw(one, in_list=True) for one in value]
-        return value
+async def fill(store: Store) -> Session:
+    """Make a session of every kind of document and object, and return how it comes back."""
+    session = await store.sessions.create_session(**WHO, state={"n": 1, "user:u": HUSH, "app:a": [1]})
+    # Payloads in documents and in the bucket, as where a deployment was given one later.
+    without_bucket = sessions_over(store.sessions.storage.documents, None, limits=LIMITS)
+    for number in range(9):
+        service = without_bucket if number < 5 else store.sessions
+        await service.append_event(session, event(number))
+    return await read(store.sessions, WHO)
 
 
-@pytest.fixture(scope="module")
-def once_stored(firestore_emulator: Emulator, storage_emulator: Emulator) -> Iterator[Stored]:
-    """A session of every kind of document and object."""
-    name = uuid.uuid4().hex[:20]
-    create_bucket(name, storage_emulator.address)
-    with asyncio.Runner() as runner:
-        stored = Stored(f"demo-{name}", name, firestore_emulator.address, runner)
-        yield stored
-        stored.close()
+def another(store: Store, **options: Any) -> SessionService:
+    """Return a service on the same store, which remembers nothing of it."""
+    storage = store.sessions.storage
+    return sessions_over(storage.documents, store.artifacts.storage.objects, limits=LIMITS, **options)
 
 
-@pytest.fixture
-def stored(once_stored: Stored) -> Iterator[Stored]:
-    """The session as it was made."""
-    yield once_stored
-    once_stored.restore()
-
-
-def kinds_of(stored: Stored) -> set[str]:
-    """Return the collections that *stored* has documents of."""
-    return {path.split("/")[-2] for path in stored.documents}
+async def documents_of(store: Store) -> dict[str, dict[str, Any]]:
+    """Return all documents that a session needs: path -> fields."""
+    return {path: fields for name in COLLECTIONS for path, fields in (await collection(store, name)).items()}
 
 
 async def outcomes(service: SessionService, held: Session) -> dict[str, Any]:
@@ -253,54 +162,71 @@ def require_whole(found: dict[str, Any], original: Session, *, events: int, orde
             assert ["session"] == [*(one.id for one in result.sessions), *unreadable]
 
 
-def test_no_damage_of_a_document_crashes_a_reader_or_gives_a_part(stored: Stored) -> None:
+def test_no_damage_of_a_document_crashes_a_reader_or_gives_a_part() -> None:
     """Every call on a session with one damaged document: a typed error that says where, or all events."""
-    assert {"adk_apps", "adk_users", "adk_sessions", "adk_segments", "adk_chunks"} == kinds_of(stored)
-    kinds = {kind: [p for p in stored.documents if p.split("/")[-2] == kind] for kind in kinds_of(stored)}
-    (session_path,) = kinds["adk_sessions"]
-    tail = len(stored.documents[session_path]["tail"])
+
+    async def damage_one(data: st.DataObject, on_conflict: Any) -> None:
+        async with Store.local(":memory:", session_limits=LIMITS) as store:
+            session = await fill(store)
+            documents = await documents_of(store)
+            name = data.draw(st.sampled_from(COLLECTIONS))
+            path = data.draw(st.sampled_from([path for path in documents if path.split("/")[-2] == name]))
+            fields = data.draw(st.none() | damaged(documents[path]))
+            try:
+                await overwrite(store.sessions.storage.documents, {path: fields})
+            except StoreError:  # what no client can write is no damage
+                assume(condition=False)
+            service = another(store, on_conflict=on_conflict)
+            found = await outcomes(service, session.model_copy(deep=True))
+        require_typed(found)
+        header = (fields or {}) if path == session_path(WHO) else documents[session_path(WHO)]
+        left, tail = header.get("tail"), len(documents[session_path(WHO)]["tail"])
+        events = len(session.events) - (tail - len(left) if isinstance(left, list) else 0)
+        require_whole(found, session, events=events, ordered="last_update_time" in header)
 
     @BOUNDS
     @given(st.data(), st.sampled_from(["raise", "merge"]))
-    def damage_one(data: st.DataObject, on_conflict: Any) -> None:
-        path = data.draw(st.sampled_from(sorted(kinds)).flatmap(lambda kind: st.sampled_from(kinds[kind])))
-        original = stored.documents[path]
-        fields = data.draw(st.none() | damaged(original, others=damage.FIELDS | st.sampled_from(Foreign)))
-        service = FirestoreSessionService(
-            project=stored.project, bucket=stored.bucket, limits=LIMITS, on_conflict=on_conflict
-        )
-        try:
-            held = stored.run(service.get_session(**WHO))
-            assert held is not None
-            assert stored.session.model_dump() == held.model_dump()
-            if fields is None:
-                stored.client.document(path).delete()
-            else:
-                stored.write(path, fields)
-            found = stored.run(outcomes(service, held))
-        finally:
-            stored.run(service.close())
-            stored.restore()
-        require_typed(found)
-        header = (fields or {}) if path == session_path else stored.documents[session_path]
-        left = header.get("tail")
-        events = len(stored.session.events) - (tail - len(left) if isinstance(left, list) else 0)
-        require_whole(found, stored.session, events=events, ordered="last_update_time" in header)
+    def run(data: st.DataObject, on_conflict: Any) -> None:
+        asyncio.run(damage_one(data, on_conflict))
 
-    damage_one()
+    run()
 
 
-def test_no_damage_of_a_payload_gives_other_content(stored: Stored) -> None:
+async def test_no_damage_of_a_payload_gives_other_content() -> None:
     """An object that is gone, cut or another is an error; one that nobody refers to any more is none."""
     kinds = set()
-    for number, name in enumerate(sorted(stored.objects)[:: at_length(4, 2)]):
-        data = stored.objects[name]["data"]
-        stored.put_object(name, [None, b"", data[:-1], data[::-1] + HUSH.encode()][number % 4])
-        found = stored.run(outcomes(stored.service, stored.session.model_copy(deep=True)))
-        stored.restore()
+    async with Store.local(":memory:", session_limits=LIMITS) as store:
+        await fill(store)
+        count = len(await store.artifacts.storage.objects.names("adk-payloads/", delimiter=None))
+    for number in range(0, count, at_length(4, 2)):
+        async with Store.local(":memory:", session_limits=LIMITS) as store:
+            session = await fill(store)
+            objects = store.artifacts.storage.objects
+            name = sorted(await objects.names("adk-payloads/", delimiter=None))[number]
+            whole = await objects.read(name, generation=None)
+            assert whole is not None
+            damage: bytes | None = [None, b"", whole[0][:-1], whole[0][::-1] + HUSH.encode()][number % 4]
+            await objects.delete(name, generation=None)
+            if damage is not None:
+                await objects.create(name, plain_text(damage))
+            found = await outcomes(another(store), session.model_copy(deep=True))
         require_typed(found)
-        read = found["get_session"]
-        kinds.add(type(read))
+        read_again = found["get_session"]
+        kinds.add(type(read_again))
+        assert isinstance(read_again, StoreError) or session.model_dump() == read_again.model_dump()
 
-        assert isinstance(read, StoreError) or stored.session.model_dump() == read.model_dump()
-    assert {Session, PayloadMissingError} == kinds
+    assert {Session, PayloadMissingError} <= kinds
+
+
+@pytest.mark.emulators
+@pytest.mark.parametrize("kind", ["a place", "a reference"])
+async def test_a_field_of_a_kind_that_is_never_written_is_named(project: str, kind: str) -> None:
+    """As Google's client writes it."""
+    async with FirestoreSessionService(project=project) as service:
+        await service.create_session(**WHO)
+        client = firestore.Client(project=project)
+        value = GeoPoint(1.0, 2.0) if kind == "a place" else client.document("a/b")
+        client.document(session_path(WHO)).update({"tail": value})
+        client.close()
+        with pytest.raises(StoredDataError, match=r"tail is (geo_point|reference)_value"):
+            await service.get_session(**WHO)

@@ -1,4 +1,4 @@
-"""Take random turns, and compare each point of the history with what was recorded there."""
+"""Append and restore at random, and compare each point and each fork with a list of what the session was."""
 
 import asyncio
 import json
@@ -13,16 +13,11 @@ from google.genai import types
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gcp_adk_store import (
-    Point,
-    PointMissingError,
-    SessionLimits,
-    SessionService,
-    Store,
-)
+from gcp_adk_store import Point, PointMissingError, SessionLimits, SessionService, Store
+from gcp_adk_store.testing.conformance.running import read
 from tests.support.lengths import at_length
 
-BOUNDS = settings(max_examples=at_length(2, 20), derandomize=True, suppress_health_check=list(HealthCheck))
+BOUNDS = settings(max_examples=at_length(3, 30), derandomize=True, suppress_health_check=list(HealthCheck))
 LIMITS = SessionLimits(seal_tail_bytes=900, inline_bytes=50, event_text_bytes=1200, state_value_bytes=100)
 
 VALUES = (
@@ -36,10 +31,9 @@ KEYS = st.sampled_from(["a", "b", "", "a/b", "__x__", "user:u", "app:p", "temp:t
 STATES = st.dictionaries(KEYS, VALUES, max_size=4)
 LARGE = {f"key{number}": "x" * 1000 for number in range(70)}
 INITIALS = STATES | st.builds(lambda state: {**LARGE, **state}, STATES)
-TURNS = st.lists(
-    st.lists(st.tuples(STATES, st.sampled_from([0, 100, 2000])), min_size=1, max_size=4), max_size=5
-)
-"""Turns, each of some events with a change of state and some bytes."""
+TURNS = st.lists(st.tuples(STATES, st.sampled_from([0, 0, 100, 2000])), min_size=1, max_size=6)
+STEPS = st.lists(TURNS | TURNS | st.floats(0, 1, allow_nan=False), max_size=6)
+"""Turns of events, each with a change of state and some bytes; or the part of the history to keep."""
 
 
 def exact(state: dict[str, Any]) -> str:
@@ -48,122 +42,148 @@ def exact(state: dict[str, Any]) -> str:
     return json.dumps(own, sort_keys=True)
 
 
-class History:
-    """What a session was after each of its events."""
+class Model:
+    """A session as a list of its events, and what it was after each of them."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.states: list[str] = [exact(session.state)]
-        self.turns: list[tuple[str, int]] = []
-
-    async def take(self, service: SessionService, turns: list[Any]) -> None:
-        """Take *turns*, and record each point."""
-        for number, turn in enumerate(turns):
-            self.turns.append((f"turn-{number}", len(self.states) - 1))
-            for delta, size in turn:
-                place = len(self.states)
-                event = Event(
-                    id=f"event-{place}",
-                    invocation_id=f"turn-{number}",
-                    author="agent",
-                    timestamp=float(1000 + place),
-                    content=types.Content(
-                        role="model",
-                        parts=[
-                            types.Part(inline_data=types.Blob(data=b"%d" % place * size, mime_type="a/b"))
-                        ],
-                    ),
-                    actions=EventActions(state_delta=dict(delta)),
-                )
-                await service.append_event(self.session, event)
-                self.states.append(exact(self.session.state))
-
-    async def check(self, service: SessionService) -> None:
-        """Compare each point with what was recorded."""
-        for count in range(len(self.states)):
-            points = [
-                Point.position(count),
-                Point.as_of(datetime.fromtimestamp(1000 + count, UTC)),
-                Point.after_event(f"event-{count}"),
-            ]
-            await self._check(service, points[count % 3 if count else 0], count)
-        for invocation, count in self.turns:
-            await self._check(service, Point.before_invocation(invocation), count)
-        with pytest.raises(PointMissingError):
-            await self._check(service, Point.position(len(self.states)), 0)
-
-    async def check_forks(self, store: Store) -> None:
-        """Fork at each point, go on in the fork, and compare it with what was recorded up to there."""
-        session, forks = self.session, []
-        who: dict[str, Any] = {
+        self.who: dict[str, Any] = {
             "app_name": session.app_name,
             "user_id": session.user_id,
             "session_id": session.id,
         }
-        for count in range(len(self.states)):
-            fork = await store.fork_session(**who, at=Point.position(count), to_user_id=f"u{count % 2}")
-            assert session.events[:count] == fork.events
-            history = History(fork)
-            assert self.states[count] == history.states[0]
-            history.states = self.states[: count + 1]
-            await history.take(store.sessions, [[({"a": count, "new": ["x" * 150]}, 100)]])
-            history.turns = [turn for turn in self.turns if turn[1] < count]
-            forks.append(history)
-        await store.sessions.delete_session(**who)
-        for history in forks:
-            assert session.events[: len(history.states) - 2] == history.session.events[:-1]
-            await history.check(store.sessions)
+        self.events: list[Event] = []
+        self.states = [exact(session.state)]
+        self.turns: list[tuple[str, int]] = []
+        """The invocation of each turn, and how many events were there before it."""
+        self.made = 0
 
-    async def _check(self, service: SessionService, at: Point, count: int) -> None:
-        session = self.session
-        found = await service.get_session_at(
-            app_name=session.app_name, user_id=session.user_id, session_id=session.id, at=at
-        )
+    async def act(self, store: Store, steps: list[Any]) -> None:
+        """Take turns and restores, and record each point."""
+        for step in steps:
+            if isinstance(step, list):
+                await self._take(store.sessions, step)
+            else:
+                await self._restore(store, round(step * len(self.events)))
+            assert self.events == self.session.events
+            assert self.states[-1] == exact(self.session.state)
+
+    async def _take(self, service: SessionService, turn: list[tuple[dict[str, Any], int]]) -> None:
+        self.turns.append((f"turn-{self.made}", len(self.events)))
+        for delta, size in turn:
+            self.made += 1
+            blob = types.Blob(data=b"%d" % (self.made % 3) * size, mime_type="a/b")  # some have the same
+            event = Event(
+                id=f"event-{self.made}",
+                invocation_id=self.turns[-1][0],
+                author="agent",
+                timestamp=float(1000 + self.made),
+                content=types.Content(role="model", parts=[types.Part(inline_data=blob)]),
+                actions=EventActions(state_delta=dict(delta)),
+            )
+            await service.append_event(self.session, event)
+            self.events.append(event)
+            self.states.append(exact(self.session.state))
+
+    async def _restore(self, store: Store, count: int) -> None:
+        self.session = await store.restore_session(**self.who, at=Point.position(count))
+        self.keep(count)
+
+    def keep(self, count: int) -> None:
+        """Forget all but the first *count* events."""
+        del self.events[count:], self.states[count + 1 :]
+        self.turns = [turn for turn in self.turns if turn[1] < count]
+
+    async def check(self, service: SessionService) -> None:
+        """Compare what is read whole, in parts, and at each point with what was recorded."""
+        found = await read(service, self.who)
+        assert (self.events, self.states[-1]) == (found.events, exact(found.state))
+        forward = [seen async for seen in service.iter_events(**self.who)]
+        backward = [seen.event async for seen in service.iter_events(**self.who, direction="backward")]
+        assert self.events == [seen.event for seen in forward] == backward[::-1]
+        for place in range(0, len(forward), max(1, len(forward) // 4)):
+            rest = service.iter_events(**self.who, cursor=forward[place].cursor)
+            assert self.events[place + 1 :] == [seen.event async for seen in rest]
+        assert len(self.events) == (await service.get_session_usage(**self.who)).events
+        for count, event in enumerate([None, *self.events]):
+            points = [Point.position(count)]
+            if event is not None:
+                points += [
+                    Point.after_event(event.id),
+                    Point.as_of(datetime.fromtimestamp(event.timestamp, UTC)),
+                ]
+            await self._check_point(service, points[count % len(points)], count)
+        for invocation, count in self.turns:
+            await self._check_point(service, Point.before_invocation(invocation), count)
+        with pytest.raises(PointMissingError):
+            await self._check_point(service, Point.position(len(self.states)), 0)
+
+    async def _check_point(self, service: SessionService, at: Point, count: int) -> None:
+        found = await service.get_session_at(**self.who, at=at)
         assert found is not None
-        assert session.events[:count] == found.events
+        assert self.events[:count] == found.events
         assert self.states[count] == exact(found.state)
-        shared = {key for key in session.state if key.startswith(("user:", "app:"))}
-        assert {key: session.state[key] for key in shared} == {key: found.state[key] for key in shared}
+        shared = {key for key in self.session.state if key.startswith(("user:", "app:"))}
+        assert {key: self.session.state[key] for key in shared} == {key: found.state[key] for key in shared}
         if count:
-            assert session.events[count - 1].timestamp == found.last_update_time
+            assert self.events[count - 1].timestamp == found.last_update_time
+
+    async def check_forks(self, store: Store) -> None:
+        """Fork at each point, go on in the fork, and compare it with what was recorded up to there."""
+        forks = []
+        for count in range(len(self.states)):
+            made = await store.fork_session(**self.who, at=Point.position(count), to_user_id=f"u{count % 2}")
+            fork = Model(made)
+            assert self.states[count] == fork.states[0]
+            fork.events, fork.states = [*self.events], [*self.states]
+            fork.turns, fork.made = [*self.turns], self.made
+            fork.keep(count)
+            await fork.act(store, [[({"a": count, "new": ["x" * 150]}, 100)]])
+            forks.append(fork)
+        await store.sessions.delete_session(**self.who)
+        for fork in forks:
+            await fork.check(store.sessions)
 
 
-async def each_point_is_as_recorded(
-    service: SessionService,
-    other: SessionService,
-    initial: dict[str, Any],
-    turns: list[Any],
-) -> None:
-    """Take turns through one service, and look at each point through the other."""
-    made = await service.create_session(app_name=uuid.uuid4().hex, user_id="u", state=initial)
-    history = History(made)
-    await history.take(service, turns)
-    await history.check(other)
+async def require_nothing_wrong(store: Store, model: Model) -> None:
+    """Require that the chain is that of the events, and that all that is stored is used."""
+    proof = await store.verify_session(**model.who)
+    assert (len(model.events), None) == (proof.events, proof.broken)
+    assert [] == [fault async for fault in store.check(full=True)]
+
+
+async def made(store: Store, initial: dict[str, Any], steps: list[Any]) -> Model:
+    """Make a session, and take *steps*."""
+    session = await store.sessions.create_session(
+        app_name=uuid.uuid4().hex, user_id="u", session_id="s", state=initial
+    )
+    model = Model(session)
+    await model.act(store, steps)
+    return model
 
 
 @BOUNDS
-@given(INITIALS, TURNS)
-def test_each_point_is_as_recorded_on_a_local_store(initial: dict[str, Any], turns: list[Any]) -> None:
-    """Events and state, in the tail and in segments, with payloads of every kind."""
+@given(INITIALS, STEPS)
+def test_each_point_is_as_recorded_on_a_local_store(initial: dict[str, Any], steps: list[Any]) -> None:
+    """Events and state, in the tail and in segments, with payloads of every kind, also after restores."""
 
-    async def run() -> None:
-        store = Store.local(":memory:", session_limits=LIMITS)
-        await each_point_is_as_recorded(store.sessions, store.sessions, initial, turns)
-        await store.close()
+    async def check() -> None:
+        async with Store.local(":memory:", session_limits=LIMITS) as store:
+            model = await made(store, initial, steps)
+            await model.check(store.sessions)
+            await require_nothing_wrong(store, model)
 
-    asyncio.run(run())
+    asyncio.run(check())
 
 
 @BOUNDS
-@given(INITIALS, TURNS)
-def test_each_fork_is_as_recorded_on_a_local_store(initial: dict[str, Any], turns: list[Any]) -> None:
+@given(INITIALS, STEPS)
+def test_each_fork_is_as_recorded_on_a_local_store(initial: dict[str, Any], steps: list[Any]) -> None:
     """At each of its own points too, after an append, and without its source."""
 
-    async def run() -> None:
+    async def check() -> None:
         async with Store.local(":memory:", session_limits=LIMITS) as store:
-            made = await store.sessions.create_session(app_name="a", user_id="u", state=initial)
-            history = History(made)
-            await history.take(store.sessions, turns)
-            await history.check_forks(store)
+            model = await made(store, initial, steps)
+            await model.check_forks(store)
 
-    asyncio.run(run())
+    asyncio.run(check())

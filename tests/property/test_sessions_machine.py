@@ -6,7 +6,6 @@ import itertools
 import json
 import uuid
 from collections.abc import Coroutine, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -33,17 +32,14 @@ from hypothesis.stateful import (
 )
 
 from gcp_adk_store import (
-    FirestoreSessionService,
     SessionInfo,
     SessionLimits,
     SessionMissingError,
     SessionService,
     Store,
 )
-from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.property.session_oracle import Held, MissingError, Oracle, Place, Said, StaleError, turn_of
 from tests.support.lengths import at_length
-from tests.support.stores import STORES
 
 T = TypeVar("T")
 
@@ -73,8 +69,8 @@ HISTORIES = st.lists(TIMES, max_size=8)
 TTLS = st.none() | st.sampled_from([10, 1000])
 LABELS = st.dictionaries(st.sampled_from(["x", "y"]), st.sampled_from(["1", "2"]))
 PAUSES = st.sampled_from([1, 9, 10, 999, 1000])
-SKEWS = st.sampled_from([0, 0, -600, 600])
-"""How far the clock of the process is ahead of Firestore's: some live shorter than that, some longer."""
+FRACTION = 0.25
+"""Of a second, by which times are later than whole ones."""
 FILTERS = st.tuples(
     st.none() | st.integers(0, 12), st.none() | TIMES, st.none() | st.integers(0, 12) | st.just(0)
 )
@@ -118,7 +114,7 @@ class SessionsMachine(RuleBasedStateMachine):
         self,
         service: SessionService,
         runner: asyncio.Runner,
-        timing: "Timing",
+        starts: Iterator[float],
         *,
         is_behind: bool = False,
     ) -> None:
@@ -126,10 +122,7 @@ class SessionsMachine(RuleBasedStateMachine):
         super().__init__()
         self._is_behind = is_behind
         self.service = service
-        self.oracle = Oracle(next(timing.starts))
-        self._timing = timing
-        if timing.firestore is not None:
-            timing.firestore.clock = lambda _: self.oracle.now
+        self.oracle = Oracle(next(starts))
         self.events = 0
         # The database is shared by all examples, so each has apps of its own.
         self.apps = [f"{uuid.uuid4().hex}{end}" for end in ("", "/2")]
@@ -137,7 +130,7 @@ class SessionsMachine(RuleBasedStateMachine):
         self.run(self._follow_the_oracles_clock())
 
     async def _follow_the_oracles_clock(self) -> None:
-        platform_time.set_time_provider(lambda: self.oracle.reported)
+        platform_time.set_time_provider(lambda: self.oracle.now)
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         """Await *call* in the one event loop of the test."""
@@ -150,13 +143,11 @@ class SessionsMachine(RuleBasedStateMachine):
         for place in self.oracle.sessions:
             self._read(place, None)
 
-    @initialize(target=holders, user=USERS, name=SESSIONS, times=HISTORIES, ttl=TTLS, skew=SKEWS)
+    @initialize(target=holders, user=USERS, name=SESSIONS, times=HISTORIES, ttl=TTLS)
     def begin(
-        self, user: str, name: str, times: list[float], ttl: int | None, skew: int
+        self, user: str, name: str, times: list[float], ttl: int | None
     ) -> Holder | MultipleResults[Holder]:
-        """Start with a session: most calls need one; and with a clock, which the service has met."""
-        self.oracle.skew = skew if self._timing.firestore is not None else 0
-        self.get_user_state(0, user)
+        """Start with a session: most calls need one."""
         return self.create(app=0, user=user, name=name, state={}, times=times, ttl=ttl)
 
     @rule(
@@ -267,7 +258,7 @@ class SessionsMachine(RuleBasedStateMachine):
         if kept is None or kept.ends_at is None:
             return
         for early in (1, 1, 0):
-            self.oracle.pass_time(kept.ends_at - self.oracle.now - early + self._timing.fraction)
+            self.oracle.pass_time(kept.ends_at - self.oracle.now - early + FRACTION)
             self._append_new(holder, "", 1.0, {}, 1)
             self._read(place, None)
 
@@ -488,62 +479,21 @@ class SessionsMachine(RuleBasedStateMachine):
         assert [[]] * len(places) == [one.events for one in listed]
 
 
-@dataclass(frozen=True)
-class Timing:
-    """The clock."""
-
-    firestore: FirestoreProxy | None
-    """A clock beside that of the process; ``None`` where one clock is that of both."""
-    fraction: float
-    """Of a second, by which times are later than whole ones."""
-    starts: Iterator[float]
-    """When examples begin."""
-
-
-@pytest.fixture(params=STORES)
-def timing(request: pytest.FixtureRequest) -> Timing:
-    """The clocks of each store."""
-    start = 4_000_000_000.0
-    if request.param == "emulators":
-        return Timing(request.getfixturevalue("firestore_proxy"), 0, itertools.repeat(start))
-    # A local store's times never go back, and each commit has a later one by a microsecond at least.
-    fraction = 0.25
-    return Timing(None, fraction, itertools.count(start + fraction, 10**6))
-
-
-@pytest.fixture
-def service(timing: Timing, runner: asyncio.Runner, tmp_path: Path) -> Iterator[SessionService]:
-    """A service that seals every few events."""
-    limits = SessionLimits(seal_tail_bytes=700)
-    if timing.firestore is None:
-        service = Store.local(tmp_path / "store", session_limits=limits).sessions
-    else:
-        service = FirestoreSessionService(project=f"demo-{uuid.uuid4().hex[:20]}", limits=limits)
-    yield service
-    runner.run(service.close())
-
-
+@pytest.mark.parametrize("durability", ["event", "turn"])
 def test_sessions_are_what_a_simple_model_says(
-    service: SessionService, runner: asyncio.Runner, timing: Timing
+    runner: asyncio.Runner, tmp_path: Path, durability: Literal["event", "turn"]
 ) -> None:
-    """Whatever is called, in whatever order, by holders that are current, stale or without a marker."""
-    examples = BOUNDS.max_examples if timing.firestore is None else at_length(2, BOUNDS.max_examples)
+    """Whatever is called, in whatever order, by holders that are current, stale or without a marker.
+
+    With ``durability="turn"``, once each append is stored; what conflicts is raised then.
+    """
+    limits = SessionLimits(seal_tail_bytes=700)
+    service = Store.local(tmp_path / "store", session_limits=limits, durability=durability).sessions
+    # A local store's times never go back, and each commit has a later one by a microsecond at least.
+    starts = itertools.count(4_000_000_000.0 + FRACTION, 10**6)
     # Annotated as taking a class; its documentation says: a function that makes one, too.
     run_state_machine_as_test(
-        lambda: SessionsMachine(service, runner, timing),  # type: ignore[arg-type]
-        settings=settings(BOUNDS, max_examples=examples),
-    )
-
-
-@pytest.mark.parametrize("timing", ["folder"], indirect=True)
-def test_sessions_whose_appends_return_early_are_what_a_simple_model_says(
-    runner: asyncio.Runner, timing: Timing, tmp_path: Path
-) -> None:
-    """With ``durability="turn"``, once each append is stored; what conflicts is raised then."""
-    limits = SessionLimits(seal_tail_bytes=700)
-    service = Store.local(tmp_path / "store", session_limits=limits, durability="turn").sessions
-    run_state_machine_as_test(
-        lambda: SessionsMachine(service, runner, timing, is_behind=True),  # type: ignore[arg-type]
+        lambda: SessionsMachine(service, runner, starts, is_behind=durability == "turn"),  # type: ignore[arg-type]
         settings=BOUNDS,
     )
     runner.run(service.close())
