@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from random import Random
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -14,7 +15,6 @@ from google.cloud.firestore import Client
 
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults import Call, Fault, Plan
-from tests.faults.operations import OPERATIONS
 from tests.support.clock import PassingTime
 from tests.support.lengths import at_length
 from tests.support.small_pieces import use_small_pieces
@@ -22,48 +22,13 @@ from tests.support.small_pieces import use_small_pieces
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 SESSION_PATH = "adk_apps/app/adk_users/user/adk_sessions/session"
 
-TESTS = 4
-"""How many tests share the requests of an operation."""
-
-Step = TypeVar("Step")
-Way = TypeVar("Way")
+Case = TypeVar("Case")
 
 
-class Ways:
-    """Chooses which steps of an operation go wrong, and how.
-
-    All in every way; or few in one way, where operations take turns over steps and ways.
-    """
-
-    def __init__(self, turn: int | None) -> None:
-        """Choose all if *turn* is None; else begin with the step and the way of that number."""
-        self._turn = turn
-
-    def of(self, step: int, ways: Sequence[Way]) -> Sequence[Way]:
-        """Return which of *ways* the step of this number goes wrong in."""
-        return ways if self._turn is None else (ways[(self._turn + step + step // TESTS) % len(ways)],)
-
-    def few(self, steps: Sequence[Step], kind: Callable[[Step], object]) -> list[tuple[int, Step]]:
-        """Return the *steps* that go wrong, with their numbers: all, or one of each *kind*."""
-        numbered = list(enumerate(steps))
-        if self._turn is None:
-            return numbered
-        alike: dict[object, list[tuple[int, Step]]] = {}
-        for number, step in numbered:
-            alike.setdefault(kind(step), []).append((number, step))
-        return [some[self._turn % len(some)] for some in alike.values()]
-
-    def shared(
-        self, steps: Sequence[Step], kind: Callable[[Step], object], test: int
-    ) -> list[tuple[int, Step]]:
-        """Return the step of one of :data:`TESTS` tests, of :meth:`few` of *steps*; or all."""
-        few = self.few(steps, kind)
-        return few if self._turn is None else [few[(self._turn + test) % len(few)]]
-
-    def half(self, steps: Sequence[Step], kind: Callable[[Step], object]) -> list[tuple[int, Step]]:
-        """Return the steps of one half of the kinds, of :meth:`few` of *steps*; or all."""
-        few = self.few(steps, kind)
-        return few if self._turn is None else few[self._turn % min(2, len(few)) :: 2]
+def some(cases: Iterable[Case], of: str, count: int = 1) -> list[Case]:
+    """Return which of *cases* run: all in the long form, so many in the short one, drawn by the name *of*."""
+    every = list(cases)
+    return at_length(Random(of).sample(every, min(count, len(every))), every)  # noqa: S311  # no secret
 
 
 class GivesUp(grpc.aio.UnaryUnaryClientInterceptor):
@@ -121,12 +86,6 @@ def observing(plan: Plan) -> tuple[Plan, threading.Event]:
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send and store what is large in small pieces."""
     use_small_pieces(monkeypatch)
-
-
-@pytest.fixture
-def ways(name: str) -> Ways:
-    """How the steps of the operation *name* go wrong; each operation begins with another step and way."""
-    return Ways(at_length(list(OPERATIONS).index(name), None))
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """Every step of every operation on a folder goes wrong; then the folder is looked at from outside.
 
 The operations and what is compared are those of ``test_every_step.py``. A step is a statement of SQLite, or a
-system call that changes a file. In `make test` one step of each second kind goes wrong in each operation, in
-one of its ways; they take turns over kinds, steps and operations: the step fails, or, if it changes the disk,
-the call is cancelled or the process is killed at it. `make long` lets each step go wrong in every way.
+system call that changes a file. It fails, or, if it changes the disk, the call is cancelled or the process is
+killed at it. In `make test` two steps of some operations go wrong in one way each; `make long` lets each step
+of each operation go wrong in every way.
 """
 
 import asyncio
@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
 from gcp_adk_store import OutcomeUnknownError, StoreError, UnavailableError
-from tests.faults.conftest import Ways
+from tests.faults.conftest import some
 from tests.faults.folder_world import STEPS, Failure, Fault, FolderWorld, Kill, Pause, Step, watch
 from tests.faults.operations import OPERATIONS, Operation
 from tests.faults.test_every_step import READING, WRITING, Undisturbed, has_recovered
@@ -56,53 +55,31 @@ LASTING = {"commit", "write", "fsync", "rename", "mkdir", "unlink"}
 
 
 @dataclass(frozen=True)
-class End:
-    """The caller ends at a step: before it, or after a commit that was done."""
-
-    how: Literal["cancelled", "killed"]
-    is_done: bool = False
-
-
-def kind_of(step: Step) -> str:
-    """Return the kind of *step*."""
-    return step[0]
-
-
-def ways_of(step: Step) -> list[Failure | End]:
-    """Return how *step* can go wrong."""
-    ends: list[End] = []
-    if step[0] in LASTING:
-        ends += [End("cancelled"), End("killed")]
-    if step[0] == "commit":
-        ends += [End("cancelled", is_done=True), End("killed", is_done=True)]
-    return [*FAILURES[step[0]], *ends]
-
-
-@dataclass(frozen=True)
 class Prepared:
     """An operation's folder before it, and what the operation does undisturbed."""
 
-    operation: Operation
+    name: str
     folder: Path
     now: float
     expected: Undisturbed
     steps: list[Step]
 
-    def going_wrong(self, ways: Ways) -> list[tuple[Step, Failure | End]]:
-        """Return the steps, each with how it goes wrong."""
-        return [
-            (step, way)
-            for number, step in ways.half(self.steps, kind_of)
-            for way in ways.of(number, ways_of(step))
-        ]
+    def failures(self) -> list[tuple[Step, Failure]]:
+        """Return the steps, each with how it fails."""
+        cases = ((step, failure) for step in self.steps for failure in FAILURES[step[0]])
+        return some(cases, f"{self.name} fails", 2)
 
-    def ends(self, how: str, ways: Ways) -> list[tuple[Step, bool]]:
+    def ends(self, how: str) -> list[tuple[Step, bool]]:
         """Return the steps at which the caller ends so, and whether they are done then."""
-        return [
-            (step, way.is_done)
-            for step, way in self.going_wrong(ways)
-            if isinstance(way, End) and way.how == how
-        ]
+        lasting = [step for step in self.steps if step[0] in LASTING]
+        cases = [(step, False) for step in lasting]
+        cases += [(step, True) for step in lasting if step[0] == "commit"]
+        return some(cases, f"{self.name} {how}", 2)
+
+    @property
+    def operation(self) -> Operation:
+        """What is done."""
+        return OPERATIONS[self.name]
 
     def world(self, copies: Iterator[Path]) -> FolderWorld:
         """Return a world of its own, with what is there before."""
@@ -137,28 +114,29 @@ async def prepared(name: str, known: Known) -> Prepared:
     """Make what is there before, and do the operation on a copy with nothing going wrong; once."""
     found, copies = known
     if name not in found:
-        found[name] = await _prepared(OPERATIONS[name], copies)
+        found[name] = await _prepared(name, copies)
     return found[name]
 
 
-async def _prepared(operation: Operation, copies: Iterator[Path]) -> Prepared:
+async def _prepared(name: str, copies: Iterator[Path]) -> Prepared:
+    operation = OPERATIONS[name]
     world = FolderWorld(next(copies))
     with world.keeping_time():
         await operation.prepare(world)
         await world.settle()
-    undisturbed = Prepared(operation, world.folder, world.now, Undisturbed({}, {}, ()), [])
+    undisturbed = Prepared(name, world.folder, world.now, Undisturbed({}, {}, ()), [])
     world = undisturbed.world(copies)
     with world.keeping_time():
         held = await operation.attach(world)
         before = normal(await world.holdings())
         with STEPS.suffering(lambda _: None):
             await operation.act(held)
-        steps = STEPS.taken
+        steps = sorted(STEPS.taken)
         await world.collect()
         expected = Undisturbed(before, normal(await world.holdings()), ())
         await world.settle()
     assert steps
-    return Prepared(operation, undisturbed.folder, undisturbed.now, expected, steps)
+    return Prepared(name, undisturbed.folder, undisturbed.now, expected, steps)
 
 
 def only(step: Step, fault: Fault) -> Callable[[Step], Fault | None]:
@@ -169,7 +147,7 @@ def only(step: Step, fault: Fault) -> Callable[[Step], Fault | None]:
 @pytest.mark.sample(9)
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_step_on_the_disk_that_fails_leaves_all_or_nothing(
-    known: Known, copies: Iterator[Path], name: str, ways: Ways
+    known: Known, copies: Iterator[Path], name: str
 ) -> None:
     """A file that is held for a moment is not noticed; any other error says what is stored."""
     case = await prepared(name, known)
@@ -197,27 +175,25 @@ async def test_a_step_on_the_disk_that_fails_leaves_all_or_nothing(
             await has_recovered(operation, world, case.expected, error)
             await world.settle()
 
-    for step, way in case.going_wrong(ways):
-        if isinstance(way, Failure):
-            async with asyncio.timeout(LONGEST_S):
-                await fail(step, way)
+    for step, failure in case.failures():
+        async with asyncio.timeout(LONGEST_S):
+            await fail(step, failure)
 
 
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("name", READING)
 async def test_a_read_whose_step_on_the_disk_fails_returns_the_same_or_an_error(
-    known: Known, copies: Iterator[Path], name: str, ways: Ways
+    known: Known, copies: Iterator[Path], name: str
 ) -> None:
     """Nothing but UnavailableError says so."""
     case = await prepared(name, known)
     world = case.world(copies)
     with world.keeping_time():
         expected = await case.operation.act(await case.operation.attach(world))
-        for number, step in ways.few(case.steps, kind_of):
-            for failure in ways.of(number, FAILURES[step[0]]):
-                held = await case.operation.attach(world)
-                with STEPS.suffering(only(step, failure)), suppress(UnavailableError):
-                    assert expected == await case.operation.act(held)
+        for step, failure in case.failures():
+            held = await case.operation.attach(world)
+            with STEPS.suffering(only(step, failure)), suppress(UnavailableError):
+                assert expected == await case.operation.act(held)
         assert case.expected.before == normal(await world.holdings())
         await world.settle()
 
@@ -225,7 +201,7 @@ async def test_a_read_whose_step_on_the_disk_fails_returns_the_same_or_an_error(
 @pytest.mark.sample(9)
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_caller_that_is_cancelled_at_a_step_on_the_disk_leaves_all_or_nothing(
-    known: Known, copies: Iterator[Path], name: str, ways: Ways
+    known: Known, copies: Iterator[Path], name: str
 ) -> None:
     """Before the step, or after a commit was done."""
     case = await prepared(name, known)
@@ -247,14 +223,14 @@ async def test_a_caller_that_is_cancelled_at_a_step_on_the_disk_leaves_all_or_no
             await has_recovered(case.operation, world, case.expected, asyncio.CancelledError())
             await world.settle()
 
-    for step, is_done in case.ends("cancelled", ways):
+    for step, is_done in case.ends("cancelled"):
         await cancel(step, is_done=is_done)
 
 
 @pytest.mark.sample(9)
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_process_that_is_killed_at_a_step_on_the_disk_leaves_all_or_nothing(
-    known: Known, copies: Iterator[Path], name: str, ways: Ways
+    known: Known, copies: Iterator[Path], name: str
 ) -> None:
     """SIGKILL: no handler, no farewell; another process goes on."""
     case = await prepared(name, known)
@@ -276,7 +252,7 @@ async def test_a_process_that_is_killed_at_a_step_on_the_disk_leaves_all_or_noth
             await has_recovered(case.operation, world, case.expected, asyncio.CancelledError())
             await world.settle()
 
-    for step, is_done in case.ends("killed", ways):
+    for step, is_done in case.ends("killed"):
         await kill(step, is_done=is_done)
     assert sum(killed) >= len(killed) / 2
 

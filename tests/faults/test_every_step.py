@@ -1,8 +1,8 @@
 """Every request of every operation goes wrong; then the store is looked at from outside.
 
 The operations run on a simulated service, whose network loses requests below the library's own retry. In
-`make test` one request of each operation goes wrong, in one way; operations take turns over the tests below,
-over requests and over ways. `make long` lets each request go wrong in every way of every test.
+`make test` one request of each operation goes wrong, in one way; operations take turns over the tests below.
+`make long` lets each request go wrong in every way of every test.
 
 Whatever happened: what was done is done as a whole or not at all, what is left beside it is what a collector
 finds and removes, a caller who got the error that nothing was written finds nothing, one who got no error
@@ -13,17 +13,20 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from itertools import product
+from typing import Final, TypeVar
 
 import pytest
 
 from gcp_adk_store import OutcomeUnknownError, StoreError, UnavailableError
 from gcp_adk_store.testing.simulation import Fate
-from tests.faults.conftest import Ways
+from tests.faults.conftest import some
 from tests.faults.operations import OPERATIONS, Create, Delete, EraseUser, Operation
 from tests.faults.simulated_world import Plan, SimulatedWorld, in_a_world
 from tests.faults.world import World, normal
 from tests.support.lengths import at_length
+
+Way = TypeVar("Way")
 
 WRITING = [name for name, operation in OPERATIONS.items() if operation.writes]
 READING = [name for name, operation in OPERATIONS.items() if not operation.writes]
@@ -120,13 +123,14 @@ async def has_recovered(
         assert expected.after == found
 
 
-def steps(name: str, ways: Ways, test: int) -> list[tuple[int, str]]:
-    """Return the requests of an operation that go wrong in a test, by number and kind."""
-    return ways.shared(undisturbed(name).kinds, str, test)
+def steps(name: str, ways: Sequence[Way], count: int = 1) -> list[tuple[int, Way]]:
+    """Return the requests of an operation that go wrong, by their number, and how."""
+    requests = range(len(undisturbed(name).kinds))
+    return some(product(requests, ways), f"{name} {ways}", count)
 
 
 @pytest.mark.parametrize("name", of_turn(0))
-def test_a_step_that_fails_once_is_not_noticed(name: str, ways: Ways) -> None:
+def test_a_step_that_fails_once_is_not_noticed(name: str) -> None:
     """The operation succeeds, once, with what it returns otherwise."""
     operation = OPERATIONS[name]
 
@@ -143,13 +147,12 @@ def test_a_step_that_fails_once_is_not_noticed(name: str, ways: Ways) -> None:
 
         in_a_world(case)
 
-    for number, _ in steps(name, ways, 0):
-        for fate in ways.of(number, ONCE):
-            fail(number, fate)
+    for number, fate in steps(name, ONCE):
+        fail(number, fate)
 
 
 @pytest.mark.parametrize("name", of_turn(1))
-def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(name: str, ways: Ways) -> None:
+def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(name: str) -> None:
     """The error says what that means."""
     operation = OPERATIONS[name]
 
@@ -177,13 +180,12 @@ def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(name: str, ways: 
 
         in_a_world(case)
 
-    for number, _ in steps(name, ways, 1):
-        for outage in ways.of(number, list(OUTAGES)):
-            fail(number, outage)
+    for number, outage in steps(name, list(OUTAGES)):
+        fail(number, outage)
 
 
 @pytest.mark.parametrize("name", READING)
-def test_a_read_whose_step_fails_returns_the_same_or_an_error(name: str, ways: Ways) -> None:
+def test_a_read_whose_step_fails_returns_the_same_or_an_error(name: str) -> None:
     """Once, it is not noticed; where an outage begins, nothing but UnavailableError says so."""
     operation = OPERATIONS[name]
 
@@ -192,15 +194,14 @@ def test_a_read_whose_step_fails_returns_the_same_or_an_error(name: str, ways: W
         holdings = await world.holdings()
         held = await world.process.start(operation.attach, world)
         expected = await world.process.start(operation.act, held)
-        for number, _ in ways.few(undisturbed(name).kinds, str):
-            for way in ways.of(number, OF_READS):
-                held = await world.process.start(operation.attach, world)
-                if isinstance(way, tuple):
-                    with world.suffering(outage_from(number, *way)), pytest.raises(UnavailableError):
-                        await world.process.start(operation.act, held)
-                else:
-                    with world.suffering(once_at(number, way)):
-                        assert expected == await world.process.start(operation.act, held)
+        for number, way in steps(name, OF_READS, 2):
+            held = await world.process.start(operation.attach, world)
+            if isinstance(way, tuple):
+                with world.suffering(outage_from(number, *way)), pytest.raises(UnavailableError):
+                    await world.process.start(operation.act, held)
+            else:
+                with world.suffering(once_at(number, way)):
+                    assert expected == await world.process.start(operation.act, held)
         assert holdings == await world.holdings()
 
     assert undisturbed(name).kinds
@@ -208,7 +209,7 @@ def test_a_read_whose_step_fails_returns_the_same_or_an_error(name: str, ways: W
 
 
 @pytest.mark.parametrize(("how", "name"), CALLERS)
-def test_a_caller_that_ends_at_a_step_leaves_all_or_nothing(how: str, name: str, ways: Ways) -> None:
+def test_a_caller_that_ends_at_a_step_leaves_all_or_nothing(how: str, name: str) -> None:
     """Before the request arrives, or after it was done and before its answer is there."""
     operation = OPERATIONS[name]
 
@@ -229,6 +230,5 @@ def test_a_caller_that_ends_at_a_step_leaves_all_or_nothing(how: str, name: str,
 
         in_a_world(case)
 
-    for number, _ in steps(name, ways, 2 + (how == "killed")):
-        for fate in ways.of(number, ENDS):
-            end(number, fate)
+    for number, fate in steps(name, ENDS):
+        end(number, fate)
