@@ -21,7 +21,6 @@ from gcp_adk_store import (
     OutcomeUnknownError,
     Store,
     StoredDataError,
-    StoreError,
     UnavailableError,
 )
 from gcp_adk_store.testing.conformance.running import read
@@ -106,30 +105,6 @@ async def test_calls_at_once_load_a_key_once(tmp_path: Path) -> None:
     assert [*range(50)] == sorted(each.state["a"] for each in listed)
 
 
-async def test_two_processes_that_make_the_same_key_use_one(tmp_path: Path) -> None:
-    """Both look and find none, both wrap, one commits; the other takes what is stored."""
-    both = asyncio.Barrier(2)
-
-    class Meeting(CountingWrapper):
-        async def wrap(self, data_key: bytes, context: bytes) -> Any:
-            wrapped = await super().wrap(data_key, context)
-            await both.wait()
-            return wrapped
-
-    wrappers = [Meeting(), Meeting()]
-    names = [{**THERE, "session_id": name} for name in ("one", "two")]
-    one, two = (Store.local(tmp_path, encryption=envelope(wrapper)) for wrapper in wrappers)
-    async with one, two:
-        await asyncio.gather(
-            one.sessions.create_session(**names[0], state={"a": 1}),
-            two.sessions.create_session(**names[1], state={"a": 1}),
-        )
-        found = [(await read(store.sessions, name)).state for store in (one, two) for name in names]
-
-    assert [{"a": 1}] * 4 == found
-    assert [1, 1] == [wrapper.wraps for wrapper in wrappers]
-
-
 class Counting:
     """Counts the calls to the database of keys."""
 
@@ -145,41 +120,6 @@ class Counting:
 
 OF_OTHERS = ("task", "push-config")
 """What belongs to an owner of tasks."""
-
-
-STEPS = ("get", "wrap", "commit", "answer")
-
-
-@pytest.mark.parametrize("failing", STEPS)
-async def test_a_key_whose_making_fails_at_any_step_is_made_or_found_by_the_next_call(
-    tmp_path: Path, failing: str
-) -> None:
-    """The failed call stores no content; what comes later is readable by every process."""
-    left = [failing]
-
-    async def meet(step: str) -> None:
-        if left == [step]:
-            left.clear()
-            lost = "the answer is lost" if step == "answer" else "nothing was sent"
-            raise (OutcomeUnknownError if step == "answer" else UnavailableError)(lost)
-
-    class Failing(CountingWrapper):
-        async def wrap(self, data_key: bytes, context: bytes) -> Any:
-            await meet("wrap")
-            return await super().wrap(data_key, context)
-
-    async with Store.local(tmp_path, encryption=envelope(Failing())) as store:
-        let_meet(store, meet)
-        with pytest.raises(StoreError, match=r"lost|sent"):
-            await store.sessions.create_session(**THERE, state={"a": "b"})
-        assert await store.sessions.get_session(**THERE) is None
-        session = await store.sessions.create_session(**THERE, state={"a": "b"})
-        await store.sessions.append_event(session, said("one"))
-    async with Store.local(tmp_path, encryption=envelope()) as other:
-        found = await other.sessions.get_session(**THERE)
-
-    assert session == found
-    assert [] == left
 
 
 @pytest.mark.parametrize("failing", ["get", "commit", "answer"])

@@ -11,10 +11,8 @@ from click.testing import CliRunner, Result
 from gcp_adk_store import (
     InvalidInputError,
     LocalKeyWrapper,
-    OutcomeUnknownError,
     RotationReport,
     Store,
-    UnavailableError,
 )
 from gcp_adk_store.cli.command import command
 from tests.encryption.conftest import envelope
@@ -57,59 +55,6 @@ async def test_keys_are_wrapped_by_the_newest_key_and_content_stays(tmp_path: Pa
     assert RotationReport(keys=3, rewrapped=3) == first == reports[-1]
     assert RotationReport(keys=3) == second
     assert [*USERS] == await texts(tmp_path, LocalKeyWrapper(NEW))
-
-
-@pytest.mark.sample(3)
-@pytest.mark.parametrize("failing", range(1, 8))
-async def test_a_rotation_that_is_stopped_at_any_step_goes_on(tmp_path: Path, failing: int) -> None:
-    """What is wrapped anew already stays; all is readable in between, and the error reports it."""
-    wrapped = max(0, (failing - 2) // 2)
-
-    class Failing(LocalKeyWrapper):
-        calls = 0
-
-        async def wrap(self, data_key: bytes, context: bytes) -> Any:
-            self._count()
-            return await super().wrap(data_key, context)
-
-        async def unwrap(self, wrapped: Any, context: bytes) -> bytes:
-            self._count()
-            return await super().unwrap(wrapped, context)
-
-        def _count(self) -> None:
-            self.calls += 1
-            if self.calls == failing:
-                raise UnavailableError("stopped")
-
-    await make(tmp_path, LocalKeyWrapper(OLD))
-    async with Store.local(tmp_path, encryption=envelope(Failing(NEW, OLD))) as store:
-        with pytest.raises(OutcomeUnknownError if wrapped else UnavailableError, match="stopped"):
-            await store.rotate_keys()
-        assert [*USERS] == await texts(tmp_path, LocalKeyWrapper(NEW, OLD))
-        report = await store.rotate_keys()
-
-    assert 3 == report.keys
-    assert wrapped == 3 - report.rewrapped
-    assert [*USERS] == await texts(tmp_path, LocalKeyWrapper(NEW))
-
-
-async def test_a_key_that_is_destroyed_meanwhile_stays_destroyed(tmp_path: Path) -> None:
-    """A rotation never brings it back."""
-    await make(tmp_path, LocalKeyWrapper(OLD))
-    one: dict[str, Any] = {"app_name": "app", "user_id": "one"}
-    other = Store.local(tmp_path, encryption=envelope(LocalKeyWrapper(OLD)))
-
-    class Slow(LocalKeyWrapper):
-        async def unwrap(self, wrapped: Any, context: bytes) -> bytes:
-            await erase(other, "one")
-            return await super().unwrap(wrapped, context)
-
-    async with Store.local(tmp_path, encryption=envelope(Slow(NEW, OLD))) as store:
-        report = await store.rotate_keys()
-
-    assert RotationReport(keys=2, rewrapped=2) == report
-    assert [] == (await other.sessions.list_sessions(**one)).sessions
-    await other.close()
 
 
 async def test_notes_of_destroyed_keys_are_removed_after_a_day(
