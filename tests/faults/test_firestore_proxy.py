@@ -26,7 +26,6 @@ from gcp_adk_store.testing.faults import (
     Hang,
     Hold,
     Lose,
-    Plans,
     Refuse,
     from_nth,
     nth,
@@ -235,23 +234,6 @@ async def test_a_refusal_says_when_to_come_back(firestore_proxy: FirestoreProxy,
     assert failure.code().value[0] == status.code
     assert status.details[0].Unpack(info)
     assert 1500 == info.retry_delay.ToMilliseconds()
-
-
-async def test_two_owners_on_one_proxy_have_plans_of_their_own(
-    firestore_proxy: FirestoreProxy, project: str
-) -> None:
-    """An outage of one project is not the other's."""
-    plans = Plans()
-    firestore_proxy.plan = plans
-    mine = FirestoreSessionService(project=project)
-    other = FirestoreSessionService(project=f"{project}-b")
-    with plans.of(project, from_nth(0, Refuse("RESOURCE_EXHAUSTED", retry_after_s=60))):
-        with pytest.raises(UnavailableError):
-            await mine.create_session(**WHO)
-        await other.create_session(**WHO)
-    await mine.create_session(**WHO)
-
-    assert await other.get_session(**WHO) is not None
 
 
 @pytest.mark.parametrize(

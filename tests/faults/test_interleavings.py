@@ -10,31 +10,14 @@ from google.genai import types
 
 from gcp_adk_store import (
     FirestoreSessionService,
-    OutcomeUnknownError,
     SessionLimits,
     SessionMissingError,
     SessionService,
 )
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults import Hold, no_faults, nth, only
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
-from tests.faults.conftest import WHO, GivesUp
-from tests.support.clock import PassingTime
-
-
-@pytest.fixture
-async def other(
-    firestore_emulator: Emulator, project: str, monkeypatch: pytest.MonkeyPatch
-) -> SessionService:
-    """A service that talks to the emulator itself, and seals after every event."""
-    with monkeypatch.context() as patch:
-        patch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
-        service = FirestoreSessionService(
-            project=project, limits=SessionLimits(seal_tail_bytes=1), on_conflict="merge"
-        )
-        await service.get_user_state(app_name="app", user_id="user")  # connects here
-    return service
+from tests.faults.conftest import WHO
 
 
 async def read(service: SessionService) -> object:
@@ -117,26 +100,3 @@ async def test_a_session_that_is_deleted_while_its_payloads_are_read_is_gone(
     hold.release()
 
     assert result == await reading
-
-
-async def test_a_create_that_may_still_arrive_is_not_called_refused(
-    firestore_proxy: FirestoreProxy, project: str, other: SessionService, passing: PassingTime
-) -> None:
-    """A request of it was given up, a second met another's session; that goes, and the first arrives."""
-    await other.create_session(**WHO)
-    giving_up = GivesUp(passing)
-    service = FirestoreSessionService(project=project, interceptors=[giving_up])
-    late = Hold()
-    firestore_proxy.plan = only("Commit", nth(0, late))
-    create = asyncio.create_task(service.create_session(**WHO, state={"mine": True}))
-    await asyncio.to_thread(late.reached.wait)
-    giving_up.now.set()
-    with pytest.raises(OutcomeUnknownError):
-        await create
-    await other.delete_session(**WHO)
-    late.release()
-    await giving_up.answers()
-    found = await other.get_session(**WHO)
-
-    assert found is not None
-    assert {"mine": True} == found.state
