@@ -6,7 +6,7 @@ from typing import Any
 from google.adk.agents import BaseAgent
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.run_config import RunConfig, StreamingMode  # type: ignore[attr-defined]  # ADK's documents
-from google.adk.events import Event, EventActions
+from google.adk.events import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
@@ -17,7 +17,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from pydantic import BaseModel
 
-from tests.contract.stage import APP, SESSION, USER, Stage, Yields, agent, asked, call, say, words
+from tests.contract.stage import APP, SESSION, USER, Stage, agent, asked, call, say, words
 
 
 async def keep(key: str, value: str, tool_context: ToolContext) -> dict[str, Any]:
@@ -173,22 +173,6 @@ async def callbacks_of_a_model_change_its_request_and_answer(stage: Stage) -> No
     assert 2 == (await stage.session()).state["asked"]
 
 
-async def state_is_shared_by_its_scope(stage: Stage) -> None:
-    """Of the app, of the user, of the session; temporary state ends with the turn."""
-    for session_id, user in (("s1", "ada"), ("s2", "ada"), ("s3", "bob")):
-        await stage.create(session_id, user=user, state={"user:greeted": user, "app:seen": session_id})
-    steps = [[call("keep", key=key, value=key)] for key in ("app:a", "user:u", "s", "temp:t")]
-    acting = agent(*steps, [say("Done.")], tools=[keep])
-    await stage.turn(stage.runner(acting), "go")
-    stage.see(asked(acting))
-    mine = await stage.session()
-    hers = await stage.session("s2")
-    his = await stage.session("s3", user="bob")
-    assert {"app:a", "app:seen", "user:u", "user:greeted", "s"} == set(mine.state)
-    assert {"app:a", "app:seen", "user:u", "user:greeted"} == set(hers.state)
-    assert {"app:a", "app:seen", "user:greeted"} == set(his.state)
-
-
 async def instructions_take_state_and_artifacts(stage: Stage) -> None:
     """As they are when the model is asked."""
     await stage.create(state={"user:name": "Ada"})
@@ -203,21 +187,6 @@ async def instructions_take_state_and_artifacts(stage: Stage) -> None:
     stage.see(asked(acting))
     assert "All paid." in asked(acting)[1][0]  # ADK 2.8 shows the whole part
     assert "Done." == (await stage.session()).state["answer"]
-
-
-async def artifacts_have_versions_in_a_session_and_for_a_user(stage: Stage) -> None:
-    """Another session of the user has the latter alone."""
-    await stage.create()
-    await stage.create("s2")
-    steps = [
-        [call("write", name=name, text=f"{name} {n}")] for n in range(2) for name in ("a.txt", "user:b.txt")
-    ]
-    await stage.turn(stage.runner(agent(*steps, [say("Done.")], tools=[write])), "go")
-    await stage.session()
-    assert {"a.txt", "user:b.txt"} == set(await stage.files())
-    others = await stage.files("s2")
-    assert ["user:b.txt"] == list(others)
-    assert [types.Part(text=f"user:b.txt {n}") for n in range(2)] == others["user:b.txt"]
 
 
 async def the_model_asks_for_an_artifact_and_gets_it(stage: Stage) -> None:
@@ -380,70 +349,6 @@ async def a_turn_without_an_event_loop_is_taken(stage: Stage) -> None:
     assert 4 == len((await stage.session()).events)
 
 
-async def values_of_state_come_back_as_they_were(stage: Stage) -> None:
-    """Of every type of JSON; ``None`` is a value, and a changed one replaces the whole."""
-    values: dict[str, Any] = {
-        "none": None,
-        "truth": [True, False, 1, 0, 1.0, 0.1 + 0.2, -0.0, 1e300, 2**70],
-        "text": "ä\x00\u2028\U0001f600 {not: a template}",
-        "nested": {"a": {"b": [[], {}, [[1]]]}, "": "empty", "a.b/c`": 1, "__x__": 2},
-    }
-
-    def makes(_: Any) -> list[Event]:
-        scoped = {f"{scope}{key}": value for scope in ("", "user:", "app:") for key, value in values.items()}
-        return [
-            Event(author="", actions=EventActions(state_delta=scoped)),
-            Event(author="", actions=EventActions(state_delta={"nested": {"a": None}, "user:text": None})),
-        ]
-
-    await stage.create()
-    await stage.turn(stage.runner(Yields(name="yields", makes=makes)), "go")
-    session = await stage.session()
-    assert values["truth"] == session.state["app:truth"]
-    assert {"a": None} == session.state["nested"]
-
-
-async def sessions_are_listed_read_in_part_and_deleted(stage: Stage) -> None:
-    """Shared state stays when they go."""
-    running = stage.runner(agent(*([say(f"{n}")] for n in range(4))))
-    for session_id in ("s1", "s2"):
-        await stage.create(session_id, state={"user:plan": "gold", "n": session_id})
-        for text in ("a", "b"):
-            await stage.turn(running, text, session_id=session_id)
-    listed = await stage.sessions.list_sessions(app_name=APP, user_id=USER)
-    stage.see([each.model_dump(mode="json", exclude_none=True) for each in listed.sessions])
-    assert ["s1", "s2"] == [each.id for each in listed.sessions]
-    for number in (0, 1, 3):
-        part = await stage.sessions.get_session(
-            app_name=APP,
-            user_id=USER,
-            session_id="s1",
-            config=GetSessionConfig(num_recent_events=number),
-        )
-        assert part is not None
-        assert number == len(part.events)
-        stage.see(part.model_dump(mode="json", exclude_none=True))
-    await stage.sessions.delete_session(app_name=APP, user_id=USER, session_id="s1")
-    await stage.sessions.delete_session(app_name=APP, user_id=USER, session_id="s1")
-    gone = await stage.sessions.get_session(app_name=APP, user_id=USER, session_id="s1")
-    stage.see(gone)
-    assert gone is None
-    assert {"user:plan": "gold"} == (await stage.create("s3")).state
-
-
-async def a_session_that_exists_is_not_made_again(stage: Stage) -> None:
-    """And one without an id gets one."""
-    await stage.create(state={"n": 1})
-    try:
-        await stage.create(state={"n": 2})
-    except Exception as exc:  # noqa: BLE001  # ADK's own kinds of errors are compared
-        stage.see([kind.__name__ for kind in type(exc).__mro__ if kind.__module__.startswith("google.adk")])
-    assert ["AlreadyExistsError"] == stage.seen[-1]
-    assert {"n": 1} == (await stage.session()).state
-    made = await stage.sessions.create_session(app_name=APP, user_id=USER)
-    assert made.id
-
-
 async def sessions_of_one_user_do_not_meet_when_their_turns_do(stage: Stage) -> None:
     """Five at a time, each with its own history and artifact."""
 
@@ -473,9 +378,7 @@ SCENARIOS = (
     callbacks_of_a_tool_change_its_arguments_and_answer,
     callbacks_of_an_agent_answer_before_and_after_it,
     callbacks_of_a_model_change_its_request_and_answer,
-    state_is_shared_by_its_scope,
     instructions_take_state_and_artifacts,
-    artifacts_have_versions_in_a_session_and_for_a_user,
     the_model_asks_for_an_artifact_and_gets_it,
     a_message_of_bytes_comes_back_as_it_was,
     a_turn_may_bring_changes_of_state,
@@ -487,8 +390,5 @@ SCENARIOS = (
     a_turn_of_too_many_calls_of_the_model_ends,
     a_session_that_is_missing_is_an_error_or_made,
     a_turn_without_an_event_loop_is_taken,
-    values_of_state_come_back_as_they_were,
-    sessions_are_listed_read_in_part_and_deleted,
-    a_session_that_exists_is_not_made_again,
     sessions_of_one_user_do_not_meet_when_their_turns_do,
 )
