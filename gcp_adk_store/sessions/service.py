@@ -281,7 +281,7 @@ class SessionService(SessionAdministration, BaseSessionService):
         :meth:`flush`; nothing more is stored through *session* then.
 
         An event of ADK's ``Runner.rewind_async`` is stored with the state delta that leaves the session's own
-        state as :meth:`get_session_at` says; keys that it did not have become ``None``. This takes 1 read, and
+        state as :meth:`get_session_at` says; keys that it did not have become ``None``. It takes 1 read, and
         1 more each time that it follows an event of another writer.
 
         A store with ``index_on_append=True`` remembers the event afterwards, beside the caller; that never
