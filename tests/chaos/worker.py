@@ -1,4 +1,4 @@
-"""Take steps of all workloads in a process of this machine, and tell the parent of each call."""
+"""Take steps of all workloads in a process of this machine, and report each call to the parent."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ _HASTY: Final[Mapping[str, Any]] = {
 
 Place = Path | tuple[str, str]
 """A folder, or the beginnings of a project's and a bucket's name."""
-Told = tuple[str, int, Call, list[list[str]]]
+Report = tuple[str, int, Call, list[list[str]]]
 """A workload, the number of a call of it in the process, the call, and what runs of agents have seen."""
 
 
@@ -80,12 +80,12 @@ class Named:
     name: str
 
 
-class ToldJournal(Journal):
-    """Tells of each call as it begins and as it ends: a process that is killed tells no more."""
+class ReportingJournal(Journal):
+    """Reports each call as it begins and as it ends: a process that is killed reports no more."""
 
-    def __init__(self, world: Any, tell: Callable[[int, Call, list[list[str]]], None]) -> None:
+    def __init__(self, world: Any, report: Callable[[int, Call, list[list[str]]], None]) -> None:
         super().__init__(world)
-        self._tell = tell
+        self._report = report
 
     async def call(
         self,
@@ -98,14 +98,14 @@ class ToldJournal(Journal):
         seen: Callable[[T], Any] = lambda result: result,
     ) -> T | None:
         number = len(self.calls)
-        self._tell(number, Call(process, kind, of, self._world.now, given), [])
+        self._report(number, Call(process, kind, of, self._world.now, given), [])
         try:
             return await super().call(process, kind, of, work, given=given, seen=seen)
         finally:
-            self._tell(number, self.calls[number], self.seen)
+            self._report(number, self.calls[number], self.seen)
 
 
-def work(task: Task, parent: "Connection[Told | str, None]") -> None:
+def work(task: Task, parent: "Connection[Report | str, None]") -> None:
     """Take all steps, unless it is killed; what fails otherwise, the parent gets to know as a text."""
     os.environ |= task.environ
     logging.basicConfig(filename=task.logs / f"{task.name}.log", level=logging.WARNING)
@@ -115,21 +115,21 @@ def work(task: Task, parent: "Connection[Told | str, None]") -> None:
         parent.send(traceback.format_exc())
 
 
-async def _work(task: Task, parent: "Connection[Told | str, None]") -> None:
+async def _work(task: Task, parent: "Connection[Report | str, None]") -> None:
     async with asyncio.TaskGroup() as group:
         for name in WORKLOADS:
             group.create_task(_take(task, name, parent))
 
 
-async def _take(task: Task, name: str, parent: "Connection[Told | str, None]") -> None:
-    def tell(number: int, call: Call, seen: list[list[str]]) -> None:
+async def _take(task: Task, name: str, parent: "Connection[Report | str, None]") -> None:
+    def report(number: int, call: Call, seen: list[list[str]]) -> None:
         parent.send((name, number, call, seen))
 
     workload = WORKLOADS[name]
     world: Any = RealWorld(task.seed)
     process: Any = Named(task.name)
     store = open_store(at(task.place, name), **{**_HASTY, **workload.options})
-    actor = Actor(world, ToldJournal(world, tell), process, store)
+    actor = Actor(world, ReportingJournal(world, report), process, store)
     actor.lease_s = _LEASE_S
     await actor.take(range(task.steps), workload.act, pause_s=0.1, loops=1)
     with contextlib.suppress(StoreError):  # of an append that was to be stored behind

@@ -1,4 +1,4 @@
-"""Start the processes of a schedule, hear of their calls, kill some, and start others in their place."""
+"""Start the processes of a schedule, collect their calls, kill some, and start others in their place."""
 
 import itertools
 from collections.abc import Iterator
@@ -8,19 +8,19 @@ from multiprocessing.context import ForkServerProcess
 from random import Random
 from typing import Final, TypeAlias
 
-from tests.chaos.worker import RealWorld, Task, Told, work
+from tests.chaos.worker import RealWorld, Report, Task, work
 from tests.simulation.journal import Call, Journal
 from tests.support.ready_processes import READY
 
 _SPARED: Final = 1
 """Workers that a kill leaves at work."""
-_LONGEST_S: Final = 60.0
+_LONGEST_S: Final = 300.0
 
-Pipe: TypeAlias = "Connection[None, Told | str]"
+Pipe: TypeAlias = "Connection[None, Report | str]"
 
 
 class Workers:
-    """Processes at work, and what they told."""
+    """Processes at work, and what they report."""
 
     def __init__(self, task: Task, count: int) -> None:
         """Start *count* of them; they differ in their name alone."""
@@ -29,7 +29,7 @@ class Workers:
         self._started = 0
         self._running: dict[Pipe, ForkServerProcess] = {}
         self._at_work: set[Pipe] = set()
-        self._told: dict[tuple[Pipe, str, int], Call] = {}
+        self._calls: dict[tuple[Pipe, str, int], Call] = {}
         self._seen: dict[tuple[Pipe, str], list[list[str]]] = {}
         for _ in range(count):
             self._start()
@@ -37,7 +37,7 @@ class Workers:
     def journal(self, workload: str) -> Journal:
         """Return the calls of *workload*, in the order of their begin, and what its runs of agents saw."""
         journal = Journal(RealWorld(self._task.seed))  # type: ignore[arg-type]  # as far as it is asked
-        calls = [call for (_, name, _), call in self._told.items() if name == workload]
+        calls = [call for (_, name, _), call in self._calls.items() if name == workload]
         journal.calls = sorted(calls, key=lambda call: call.begun)
         seen = [seen for (_, name), seen in self._seen.items() if name == workload]
         journal.seen = [*itertools.chain.from_iterable(seen)]
@@ -56,7 +56,7 @@ class Workers:
             for pipe in pipes:
                 assert isinstance(pipe, Connection)
                 self._hear(pipe)
-            yield len(self._told)
+            yield len(self._calls)
 
     def kill_one(self) -> bool:
         """Kill one in the middle of whatever it does, and start another; return whether one was killed."""
@@ -87,15 +87,15 @@ class Workers:
 
     def _hear(self, pipe: Pipe) -> None:
         try:
-            told = pipe.recv()
+            report = pipe.recv()
         except (EOFError, OSError):  # it has ended, or was killed in the middle of a word
             self._running.pop(pipe).join()
             self._at_work.discard(pipe)
             pipe.close()
             return
-        if isinstance(told, str):
-            raise RuntimeError(told)  # noqa: TRY004  # how it failed
-        workload, number, call, seen = told
+        if isinstance(report, str):
+            raise RuntimeError(report)  # noqa: TRY004  # how it failed
+        workload, number, call, seen = report
         self._at_work.add(pipe)
-        self._told[pipe, workload, number] = call
+        self._calls[pipe, workload, number] = call
         self._seen[pipe, workload] = seen

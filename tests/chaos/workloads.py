@@ -25,7 +25,7 @@ async def check_turns(journal: Journal, plain: Store, *, is_certain_at_once: boo
 
 
 async def check_versions(journal: Journal, plain: Store) -> None:
-    """Check the versions that nobody deletes: whether a late request makes one anew, only a trace tells."""
+    """Check the versions that nobody deletes: whether a late request makes one anew, only a trace shows."""
     for filename in test_artifacts.KEPT:
         stored = await test_artifacts.stored_in(plain, filename)
         test_artifacts.check_versions(World(seed=0), journal, filename, stored)
