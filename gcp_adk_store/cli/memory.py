@@ -19,9 +19,9 @@ from gcp_adk_store.cli.place import (
     json_option,
     user_options,
 )
-from gcp_adk_store.cli.screen import CannotLookError, NotThereError, Result, cell, moment, progress, waiting
+from gcp_adk_store.cli.screen import CannotLookError, NotThereError, Result, cell, progress, waiting
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.model.keys import in_one_line
+from gcp_adk_store.model.keys import in_one_line, moment
 
 if TYPE_CHECKING:
     from google.adk.memory.memory_entry import MemoryEntry

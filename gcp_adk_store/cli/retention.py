@@ -18,10 +18,10 @@ from gcp_adk_store.cli.place import (
     json_option,
     user_options,
 )
-from gcp_adk_store.cli.screen import Number, Result, moment, progress
+from gcp_adk_store.cli.screen import Number, Result, progress
 from gcp_adk_store.cli.sessions import label_of
 from gcp_adk_store.model.erasures import MAX_QUIET_S, ErasureReceipt
-from gcp_adk_store.model.keys import in_one_line
+from gcp_adk_store.model.keys import in_one_line, moment
 
 quiet_option = click.option(
     "--quiet",

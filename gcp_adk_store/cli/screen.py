@@ -10,7 +10,6 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
@@ -35,14 +34,6 @@ def visible(text: str) -> str:
     """
     text = text.replace("\r\n", "\n")
     return "".join(each if each in _KEPT or not _steers(each) else escaped(each) for each in text)
-
-
-def moment(timestamp: float) -> str:
-    """Return Unix time in seconds as date and time in UTC; a number out of range stays as it is."""
-    try:
-        return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%d %H:%M:%S}Z"
-    except (ValueError, OverflowError, OSError):
-        return f"{timestamp:g}"
 
 
 def _steers(character: str) -> bool:

@@ -16,10 +16,10 @@ from gcp_adk_store.cli.place import (
     json_option,
     session_options,
 )
-from gcp_adk_store.cli.screen import NotThereError, Result, moment, waiting
+from gcp_adk_store.cli.screen import NotThereError, Result, waiting
 from gcp_adk_store.errors import PointMissingError, SessionMissingError
 from gcp_adk_store.model.history import Point, Redaction
-from gcp_adk_store.model.keys import in_one_line
+from gcp_adk_store.model.keys import in_one_line, moment
 
 
 @click.command("redact")

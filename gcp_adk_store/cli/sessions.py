@@ -25,10 +25,10 @@ from gcp_adk_store.cli.place import (
     opened_file,
     session_options,
 )
-from gcp_adk_store.cli.screen import Result, cell, moment, progress, visible, waiting
+from gcp_adk_store.cli.screen import Result, cell, progress, visible, waiting
 from gcp_adk_store.cli.session_actions import archive, redact, turn
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
-from gcp_adk_store.model.keys import in_one_line
+from gcp_adk_store.model.keys import in_one_line, moment
 
 if TYPE_CHECKING:
     from google.adk.events import Event

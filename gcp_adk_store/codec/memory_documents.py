@@ -12,7 +12,7 @@ docs/data-model.md lists every field.
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from math import ceil
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Layout, ids_of
 from gcp_adk_store.codec.packing import unpack
 from gcp_adk_store.codec.stored import Count, DocumentFields, Epoch, read_fields, wrong
 from gcp_adk_store.codec.values import FieldValue
-from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
+from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write, kept_until
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import (
@@ -37,7 +37,6 @@ from gcp_adk_store.model.memories import (
     end_of,
 )
 from gcp_adk_store.model.payloads import PayloadOwner
-from gcp_adk_store.model.session_fields import PARTS_GRACE_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +117,7 @@ def rows_fields(new: NewVectors, dimensions: int) -> dict[str, FieldValue]:
 
 def time_after(end: float) -> datetime:
     """Return when Firestore may remove what ends at *end*, in Unix time."""
-    return datetime.fromtimestamp(ceil(end) + PARTS_GRACE_S, UTC)
+    return kept_until(ceil(end))
 
 
 _MAX_UNPACKED: Final = 16 * FULL_BYTES

@@ -148,7 +148,7 @@ FORMAT: Final = 2
 
 
 def update(
-    path: str, fields: dict[str, FieldValue], *, must: str, without: Iterable[str] = (), life: str = ""
+    path: str, fields: Mapping[str, FieldValue], *, must: str, without: Iterable[str] = (), life: str = ""
 ) -> Write:
     """Return the write that sets *fields* of one document, and removes those of the names *without*.
 

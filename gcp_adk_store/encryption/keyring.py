@@ -22,7 +22,7 @@ from gcp_adk_store import machine
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT
 from gcp_adk_store.codec.stored import DocumentFields, Number, read_fields
 from gcp_adk_store.codec.values import FieldValue
-from gcp_adk_store.codec.writes import Delete, Document, Must, Write
+from gcp_adk_store.codec.writes import Delete, Document, Must, Write, update
 from gcp_adk_store.encryption.fields import Scope
 from gcp_adk_store.encryption.sealing import DATA_KEY_BYTES, KEY_ID_BYTES, DataKey, LostKey
 from gcp_adk_store.errors import StoredDataError, StoreError, UnavailableError
@@ -106,7 +106,7 @@ class KeyLayout:
     def rewrap(self, path: str, stored: StoredKey, wrapped: Wrapped) -> Write:
         """Return the write that wraps the key at *path* anew, if it is as *stored*."""
         fields: dict[str, FieldValue] = {"wrapped": wrapped.data, "version": wrapped.version}
-        return Write(path=path, fields=fields, mask=[(name,) for name in fields], must=stored.update_time)
+        return update(path, fields, must=stored.update_time)
 
     def destroy(self, scope: Scope, stored: StoredKey, destroyed: Destroyed) -> Write:
         """Return the write that puts a note in the place of a key, if it is as *stored*."""

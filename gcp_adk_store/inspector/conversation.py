@@ -3,7 +3,6 @@
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from google.adk.events import Event
@@ -13,6 +12,7 @@ from gcp_adk_store.costs.prices import US_CENTRAL1
 from gcp_adk_store.inspector.masking import Mask, Shown, json_text, preview_of
 from gcp_adk_store.inspector.requests import MODEL_REQUEST
 from gcp_adk_store.model.json_values import fields_of, whole_text
+from gcp_adk_store.model.keys import moment
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.sessions.listing.usage import TokenUsage, tokens_of
 
@@ -81,16 +81,6 @@ class EventView:
     """What code of an agent app printed, warned of and failed with, by what ran."""
     marks: tuple[str, ...] = field(default=())
     """What else it says of itself, such as that it ends a turn, or transfers to another agent."""
-
-
-def moment(timestamp: float | None) -> str:
-    """Return Unix time in seconds as date and time in UTC; a number out of range stays as it is."""
-    if timestamp is None:
-        return ""
-    try:
-        return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%d %H:%M:%S}Z"
-    except (ValueError, OverflowError, OSError):
-        return f"{timestamp:g}"
 
 
 def event_view(

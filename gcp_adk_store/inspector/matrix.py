@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from google.adk.events import Event
 
-from gcp_adk_store.inspector.conversation import moment
+from gcp_adk_store.model.keys import moment
 
 MAX_KEYS: Final = 200
 """Keys of one matrix."""

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from gcp_adk_store.artifacts.files import ArtifactReader
 from gcp_adk_store.artifacts.versions import StoredArtifactVersion
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
-from gcp_adk_store.inspector.conversation import difference, moment, price_of_writes
+from gcp_adk_store.inspector.conversation import difference, price_of_writes
 from gcp_adk_store.inspector.masking import (
     MAX_TEXT_BYTES,
     PICTURES,
@@ -23,6 +23,7 @@ from gcp_adk_store.inspector.masking import (
 )
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit, answer_stream
 from gcp_adk_store.kernel.concurrency import gather
+from gcp_adk_store.model.keys import moment
 from gcp_adk_store.sessions.describe.decide import SessionInfo
 
 _SESSIONS_PER_PAGE = 50

@@ -18,14 +18,14 @@ from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import SessionMissingError, StoredDataError
-from gcp_adk_store.inspector.conversation import moment, price_of_writes
+from gcp_adk_store.inspector.conversation import price_of_writes
 from gcp_adk_store.inspector.documents import Place, document_tree
 from gcp_adk_store.inspector.look import Look, Near
 from gcp_adk_store.inspector.masking import Mask, Shown, json_text
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.internal_metadata import public_event
 from gcp_adk_store.model.json_values import fields_of
-from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.keys import SessionKey, UserKey, moment
 from gcp_adk_store.model.session_fields import Turn
 from gcp_adk_store.model.sessions import Origin, StoredSession
 from gcp_adk_store.sessions.read.events import SessionEvents

@@ -14,14 +14,13 @@ from gcp_adk_store.inspector.conversation import (
     Wanted,
     event_view,
     failed,
-    moment,
     price_of_writes,
 )
 from gcp_adk_store.inspector.documents import Place
 from gcp_adk_store.inspector.look import Look
 from gcp_adk_store.inspector.masking import Mask
 from gcp_adk_store.inspector.reading import Reader
-from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.keys import SessionKey, moment
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.describe.decide import SessionInfo
 from gcp_adk_store.sessions.listing.sessions import SessionPage

@@ -6,9 +6,10 @@ from typing import Final, Literal
 
 from google.adk.events import Event
 
-from gcp_adk_store.inspector.conversation import MAX_PARTS, moment
+from gcp_adk_store.inspector.conversation import MAX_PARTS
 from gcp_adk_store.inspector.reading import Placed
 from gcp_adk_store.inspector.requests import MODEL_REQUEST
+from gcp_adk_store.model.keys import moment
 from gcp_adk_store.sessions.listing.usage import TokenUsage, UsageCounter, tokens_of
 
 WIDTH: Final = 600

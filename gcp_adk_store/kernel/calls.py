@@ -5,6 +5,7 @@ import functools
 import inspect
 import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from types import TracebackType
 from typing import Any, Final, TypeVar, cast, overload
 
@@ -163,16 +164,12 @@ class Bounds:
         if self._ready is not None:
             await self._ready(operation)
 
-    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run *work* as one of those that may run at a time.
+    def admitted(self) -> AbstractAsyncContextManager[None]:
+        """Return what makes a block one of those that may run at a time.
 
-        Raises:
-            OverloadedError: it got no permit in time; it was not begun.
+        It raises an :class:`~gcp_adk_store.errors.OverloadedError` if it gets no permit in time.
         """
-        if self._limiter is None:
-            return await work()
-        async with self._limiter.permit():
-            return await work()
+        return nullcontext() if self._limiter is None else self._limiter.permit()
 
 
 @overload
@@ -187,7 +184,7 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
 
     Args:
         method: A coroutine function, or an asynchronous generator function.
-        limited: Whether the operation acquires a permit; otherwise *method* does so by :meth:`Bounds.run`.
+        limited: Whether the operation acquires a permit; otherwise *method* does so, as an append does.
     """
     if method is None:
         return functools.partial(operation, limited=limited)
@@ -201,7 +198,8 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
             require_kinds(method, args, kwargs)
             if limited:
                 await bounds.wait_until_ready(running)
-                return await bounds.run(lambda: method(*args, **kwargs))
+                async with bounds.admitted():
+                    return await method(*args, **kwargs)
             return await method(*args, **kwargs)
 
     @functools.wraps(method)

@@ -1,9 +1,10 @@
-"""Keys of sessions, users and artifacts; a key that exists is valid. How logs and commands show ids."""
+"""Keys of sessions, users and artifacts; a key that exists is valid. How people are shown ids and times."""
 
 import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final, Self
 
 from gcp_adk_store.errors import InvalidInputError
@@ -171,6 +172,16 @@ def in_one_line(text: str) -> str:
     or like the next row of a table.
     """
     return "".join(each if each.isprintable() else escaped(each) for each in text)
+
+
+def moment(timestamp: float | None) -> str:
+    """Return Unix time in seconds as date and time in UTC; a number out of range stays, ``None`` is empty."""
+    if timestamp is None:
+        return ""
+    try:
+        return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%d %H:%M:%S}Z"
+    except (ValueError, OverflowError, OSError):
+        return f"{timestamp:g}"
 
 
 def quoted(word: str) -> str:

@@ -16,7 +16,6 @@ from gcp_adk_store.inspector.conversation import (
     MAX_PARTS,
     difference,
     event_view,
-    moment,
 )
 from gcp_adk_store.inspector.documents import document_tree
 from gcp_adk_store.inspector.masking import (
@@ -32,6 +31,7 @@ from gcp_adk_store.inspector.matrix import MAX_CHANGES, MAX_KEYS, MatrixCollecto
 from gcp_adk_store.inspector.pages import update_days_of
 from gcp_adk_store.inspector.reading import Placed
 from gcp_adk_store.inspector.waterfall import waterfalls
+from gcp_adk_store.model.keys import moment
 from gcp_adk_store.sessions.describe.decide import SessionInfo
 from tests.inspector.story import PDF, PNG, SVG, WAV
 from tests.support.stored import as_read

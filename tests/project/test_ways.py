@@ -10,11 +10,11 @@ from tests.support.documents import ROOT
 from tests.support.ready_programs import ready_programs
 
 BUDGETS = {
-    "append": [24, 11],
-    "get": [12, 8],
-    "save": [11, 5],
-    "remember": [16, 7],
-    "search": [11, 12],
+    "append": [24, 10],
+    "get": [12, 7],
+    "save": [11, 4],
+    "remember": [16, 6],
+    "search": [11, 11],
     "erase": [12, 8],
 }
 

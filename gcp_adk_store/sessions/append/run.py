@@ -1,7 +1,7 @@
 """Append events: those of one process that wait for each other on a session go in one commit."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial, reduce
 
 from google.adk.events import Event
@@ -75,12 +75,12 @@ class Appender:
         self.ready = self._pending.ready
         self._under_way = InFlightAppends(self.permits)
 
-    async def append(self, key: SessionKey, mine: QueuedAppend) -> Event:
-        """Store the event of *mine* and apply it to its handle; return the event."""
+    def append(self, key: SessionKey, mine: QueuedAppend) -> Awaitable[Event]:
+        """Let *mine* be the next append to its session; what is returned stores it, and is to be awaited."""
         self._queues.add(key, mine)
-        if self._pending.begin(key):  # as the last of them
-            return await asyncio.create_task(self._wait(key, mine))
-        return await self._wait(key, mine)
+        stored = self._wait(key, mine)
+        # A task comes after those of the appends that were deferred.
+        return asyncio.create_task(stored) if self._pending.begin(key) else stored
 
     async def flush(self) -> None:
         """Wait for the running appends of this event loop; the service's ``flush`` has the errors."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gcp_adk_store.codec.values import FieldValue
-from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Write
+from gcp_adk_store.codec.writes import Delete, Document, Write, update
 from gcp_adk_store.model.history import digests_of, fold
 
 
@@ -165,17 +165,6 @@ class Fault:
         return self.code, self.path, self.item
 
 
-def setting(
-    path: str, must: str, fields: Mapping[str, FieldValue], *, without: Iterable[str] = (), life: str = ""
-) -> Write:
-    """Return the write that sets *fields* of the document at *path*, and removes those *without*.
-
-    *life* is the epoch of a session, whose content may be encrypted for it.
-    """
-    mask: list[FieldPath] = [(name,) for name in (*fields, *without)]
-    return Write(path=path, fields=fields, mask=mask, must=must, life=life)
-
-
 def merged(faults: Iterable[Fault]) -> list[list[Write | Delete]]:
     """Return the repairs of *faults*, one commit for each document, whose update time changes with it."""
     by_path: dict[str, Write | Delete] = {}
@@ -218,5 +207,5 @@ def digest_faults(
     in_segment = "chain_begin" in document.fields
     repaired: FieldValue = b"".join(right) if in_segment else [*right]
     says = f"are not those of the {len(texts)} events"
-    repair = (setting(document.path, document.update_time, {"digests": repaired}),)
+    repair = (update(document.path, {"digests": repaired}, must=document.update_time),)
     return [Fault(code="FSCK117", path=document.path, item="digests", says=says, repair=repair)]

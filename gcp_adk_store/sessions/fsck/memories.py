@@ -17,7 +17,7 @@ from gcp_adk_store.codec.memory_documents import (
     time_after,
 )
 from gcp_adk_store.codec.values import FieldValue
-from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.codec.writes import Document, update
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.memories import (
     DIGEST_BYTES,
@@ -29,7 +29,7 @@ from gcp_adk_store.model.memories import (
     last_end,
     row_key,
 )
-from gcp_adk_store.sessions.fsck.faults import Fault, setting
+from gcp_adk_store.sessions.fsck.faults import Fault
 
 
 @dataclass(slots=True)
@@ -158,7 +158,7 @@ class MemoryCheck:
         says = f"is {found if isinstance(found, datetime) else 'not a time'}, its memories say {expected}"
         fields: dict[str, FieldValue] = {} if expected is None else {"expire_at": expected}
         without = ("expire_at",) if expected is None else ()
-        repair = setting(document.path, document.update_time, fields, without=without)
+        repair = update(document.path, fields, must=document.update_time, without=without)
         self.faults.append(
             Fault(code="FSCK608", path=document.path, item="expire_at", says=says, repair=(repair,))
         )
@@ -187,5 +187,7 @@ class MemoryCheck:
         without: Sequence[str] = (),
     ) -> None:
         head = self.document
-        repair = () if fields is None else (setting(head.path, head.update_time, fields, without=without),)
+        repair = (
+            () if fields is None else (update(head.path, fields, must=head.update_time, without=without),)
+        )
         self.faults.append(Fault(code=code, path=path or head.path, item=item, says=says, repair=repair))

@@ -3,20 +3,20 @@
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from gcp_adk_store.codec.packing import MAX_SEGMENTS, unpack_archive, unpack_segment
 from gcp_adk_store.codec.segments import archived_fields
 from gcp_adk_store.codec.stored import read_segment, read_session
 from gcp_adk_store.codec.values import FieldValue, decode_ref, encode_state
-from gcp_adk_store.codec.writes import Document, Write
+from gcp_adk_store.codec.writes import Document, Write, kept_until, update
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.history import fold
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
-from gcp_adk_store.model.session_fields import PARTS_GRACE_S, Expiry
+from gcp_adk_store.model.session_fields import Expiry
 from gcp_adk_store.model.sessions import Segment, StoredSession
-from gcp_adk_store.sessions.fsck.faults import Fault, setting
+from gcp_adk_store.sessions.fsck.faults import Fault
 from gcp_adk_store.sessions.fsck.history import Difference, History
 
 _SHOWN: Final = 40  # characters of a state key
@@ -59,9 +59,8 @@ class Header:
         """Return a fault of the document; *fields* and *without* repair it."""
         if fields is None:
             return Fault(code=code, path=self.path, item=item, says=says)
-        repair = setting(
-            self.path, self.document.update_time, fields, without=without, life=self.stored.epoch
-        )
+        must, life = self.document.update_time, self.stored.epoch
+        repair = update(self.path, fields, must=must, without=without, life=life)
         return Fault(code=code, path=self.path, item=item, says=says, repair=(repair,))
 
 
@@ -198,7 +197,7 @@ def read_counted_segment(document: Document, archive: bytes | None) -> tuple[Seg
         segment = read_segment(counted, archive)
     except StoredDataError:
         return None, [unreadable]
-    repair = setting(document.path, document.update_time, {"count": len(texts)})
+    repair = update(document.path, {"count": len(texts)}, must=document.update_time)
     says = f"is {count}, the segment holds {len(texts)} events"
     return segment, [Fault(code="FSCK203", path=document.path, item="count", says=says, repair=(repair,))]
 
@@ -210,7 +209,7 @@ def segment_faults(
     found = []
 
     def fault(code: str, item: str, says: str, fields: Mapping[str, FieldValue] | None = None) -> None:
-        repair = () if fields is None else (setting(document.path, document.update_time, fields),)
+        repair = () if fields is None else (update(document.path, fields, must=document.update_time),)
         found.append(Fault(code=code, path=document.path, item=item, says=says, repair=repair))
 
     if newest is not None and segment.running_max != newest:
@@ -244,14 +243,13 @@ def part_expiry_faults(expiry: Expiry | None, document: Document) -> list[Fault]
         if at is None:
             return []
         says = "is set, and its owner has no time to live"
-        repair = setting(document.path, document.update_time, {}, without=("expire_at",))
+        repair = update(document.path, {}, must=document.update_time, without=("expire_at",))
     else:
         least = max(expiry.at, expiry.parts_at or 0)
         if isinstance(at, datetime) and at.timestamp() >= least:
             return []
         says = "is before parts_expire_at" if isinstance(at, datetime) else "is not a time"
-        kept = datetime.fromtimestamp(least + PARTS_GRACE_S, UTC)
-        repair = setting(document.path, document.update_time, {"expire_at": kept})
+        repair = update(document.path, {"expire_at": kept_until(least)}, must=document.update_time)
     return [Fault(code="FSCK208", path=document.path, item="expire_at", says=says, repair=(repair,))]
 
 

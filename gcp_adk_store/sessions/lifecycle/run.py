@@ -10,7 +10,7 @@ from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.objects import StoredObject
 from gcp_adk_store.codec.segments import pack_initial
 from gcp_adk_store.codec.values import Spilled
-from gcp_adk_store.codec.writes import Delete, Document, Write
+from gcp_adk_store.codec.writes import Delete, Document, Write, update
 from gcp_adk_store.errors import (
     AccessDeniedError,
     NotProvisionedError,
@@ -187,7 +187,7 @@ class SessionLifecycle:
         layout = self.storage.layout
         path = layout.note(key, ended.epoch)
         # After it, the fork can no longer be completed.
-        write = Write(path=path, fields={"making": False}, mask=[("making",)], must=ended.update_time)
+        write = update(path, {"making": False}, must=ended.update_time)
 
         async def look() -> Deletion | None:
             (note,) = await self.storage.documents.get([path])

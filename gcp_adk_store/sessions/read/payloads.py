@@ -7,7 +7,6 @@ digest.
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
 from typing import Final
@@ -17,7 +16,7 @@ from google.adk.platform import time as platform_time
 from gcp_adk_store.codec.documents import OWNER, PUT_TIME, Layout, chunk_owner, object_owner, owner_digest
 from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, SEALED, ObjectFields, ScannedObject
 from gcp_adk_store.codec.stored import read_chunk
-from gcp_adk_store.codec.writes import EVERY_NAME, Delete, Document, Filter, NameRange, Page
+from gcp_adk_store.codec.writes import EVERY_NAME, Delete, Document, Filter, NameRange, Page, kept_until
 from gcp_adk_store.errors import NotProvisionedError, PayloadMissingError, StoredDataError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import gather
@@ -38,7 +37,6 @@ from gcp_adk_store.model.payloads import (
     StoredPayload,
     Versions,
 )
-from gcp_adk_store.model.session_fields import PARTS_GRACE_S
 
 _SCANNED_AT_ONCE: Final = 1000
 """Documents of one page of a scan: names, or small notes."""
@@ -107,7 +105,7 @@ class BucketPayloads:
     async def put(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None) -> None:
         """Write *payload* to be kept until *parts_at* at least; durable on return, harmless when repeated."""
         name = f"{self.folder(owner)}{payload.ref.sha256}"
-        time = None if parts_at is None else _custom_time(parts_at)
+        time = None if parts_at is None else kept_until(parts_at)
         upload = ObjectFields(
             data=payload.data,
             content_type=DEFAULT_CONTENT_TYPE,
@@ -154,7 +152,7 @@ class BucketPayloads:
         fields = ObjectFields(
             content_type=DEFAULT_CONTENT_TYPE,
             metadata={OWNER: target.path},
-            custom_time=None if parts_at is None else _custom_time(parts_at),
+            custom_time=None if parts_at is None else kept_until(parts_at),
         )
         gone: set[PayloadRef] = set()
 
@@ -175,7 +173,7 @@ class BucketPayloads:
 
     async def renew_all(self, owner: PayloadOwner, *, parts_at: int) -> None:
         """Keep all payloads of *owner* until *parts_at* at least; harmless when repeated."""
-        await self._objects.keep_until(self.folder(owner), _custom_time(parts_at))
+        await self._objects.keep_until(self.folder(owner), kept_until(parts_at))
 
     async def remove_all(self, owner: PayloadOwner) -> None:
         """Remove all payloads of *owner*, in parallel; harmless when repeated."""
@@ -402,10 +400,6 @@ def _unreadable(owner: PayloadOwner, ref: PayloadRef, how: str) -> PayloadMissin
         f"payload {ref} of {owner.path} is {how}; restore it, or read events without it: "
         'FirestoreSessionService(on_missing_payload="placeholder")'
     )
-
-
-def _custom_time(parts_at: int) -> datetime:
-    return datetime.fromtimestamp(parts_at + PARTS_GRACE_S, UTC)
 
 
 def _by_payload(chunks: Sequence[Document]) -> list[tuple[tuple[PayloadOwner, str] | None, list[Document]]]:
