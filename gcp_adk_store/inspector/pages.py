@@ -200,11 +200,11 @@ _START: Final = 64
 
 async def artifacts(visit: Visit) -> Response:
     """List the artifacts of a session and of its user; 2 listings, and 1 for each artifact of the page."""
-    names = await visit.site.store.artifacts.list_artifact_keys(**_ids(visit))
+    names = await visit.site.store.artifacts.list_artifact_keys(**visit.place.ids)
     first = min(visit.number("first", 0), len(names))
     shown = names[first : first + ARTIFACTS_PER_PAGE]
     service = visit.site.store.artifacts
-    found = await gather(service.list_artifact_versions(**_ids(visit), filename=name) for name in shown)
+    found = await gather(service.list_artifact_versions(**visit.place.ids, filename=name) for name in shown)
     rows = [
         {"name": name, "count": len(versions), "newest": _newest(visit, versions)}
         for name, versions in zip(shown, found, strict=True)
@@ -225,7 +225,7 @@ def _newest(visit: Visit, versions: Sequence[ArtifactVersion]) -> dict[str, Any]
 async def artifact(visit: Visit) -> Response:
     """Show the versions of an artifact and one of them; 1 listing, and 2 requests for each text."""
     name = visit.required("name")
-    key = {**_ids(visit), "filename": name}
+    key = {**visit.place.ids, "filename": name}
     found = await visit.site.store.artifacts.list_artifact_versions(**key)
     if not found:
         raise SessionMissingError("the artifact has no versions")
@@ -268,7 +268,7 @@ async def content(visit: Visit) -> Response:
     if not visit.mask.lifted:
         raise RefusedRequestError(403, "Content is masked.")
     name = visit.required("name")
-    key = {**_ids(visit), "filename": name}
+    key = {**visit.place.ids, "filename": name}
     reader = await _opened(visit, key, visit.number("version", 0))
     start = await reader.read(_PIECE)
     return answer_stream(start, _rest(reader), name=name, size=reader.size)
@@ -303,11 +303,6 @@ async def _opened(visit: Visit, key: dict[str, Any], version: int) -> ArtifactRe
             "there is no such version, or it has no bytes: a rewind or a restore removed the artifact"
         )
     return reader
-
-
-def _ids(visit: Visit) -> dict[str, Any]:
-    place = visit.place
-    return {"app_name": place.app, "user_id": place.user, "session_id": place.session}
 
 
 def _version(visit: Visit, version: ArtifactVersion) -> dict[str, Any]:
