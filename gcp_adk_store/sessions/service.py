@@ -303,8 +303,8 @@ class SessionService(SessionAdministration, BaseSessionService):
         hold = held(self._storage, key)
         if hold is not None:
             hold.require_running()
-        event = await self._hooks.of_event(event)
-        mine = QueuedAppend(session, event, asyncio.get_running_loop(), hold=hold)
+        redacted = await self._hooks.of_event(event)
+        mine = QueuedAppend(session, redacted, asyncio.get_running_loop(), hold=hold, given=event)
         if self._defers or (hold is not None and hold.defers):
             return await self._appender.append_deferred(key, mine, waits=not self._defers)
         return await self._appender.append(key, mine)

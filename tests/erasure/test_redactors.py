@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from google.adk.events import Event, EventActions
@@ -85,6 +85,21 @@ async def test_every_text_that_is_stored_went_through_all_redactors(tmp_path: Pa
     assert CANARY == session.state["temp:key"]
     assert event.content is not None
     assert CANARY == (event.content.parts or [])[0].text
+
+
+@pytest.mark.parametrize("durability", ["event", "turn"])
+async def test_the_event_of_the_caller_loses_its_temporary_state_alone(
+    durability: Literal["event", "turn"],
+) -> None:
+    """As by any service of ADK: its runner yields this event, and not what is stored."""
+    async with Store.local(":memory:", redactors=[masked], durability=durability) as store:
+        session = await store.sessions.create_session(**WHO)
+        event = everywhere()
+        given = event.model_copy(deep=True)
+        await store.sessions.append_event(session, event)
+
+    del given.actions.state_delta["temp:key"]
+    assert given == event
 
 
 async def test_a_message_that_waits_may_have_half_of_an_emoji() -> None:

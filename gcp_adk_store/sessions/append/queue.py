@@ -19,6 +19,7 @@ from gcp_adk_store.kernel.operation import Operation
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.sessions.append.encode import EncodedAppend
 from gcp_adk_store.sessions.append.turn import TurnLease
+from gcp_adk_store.sessions.read.session_objects import without_temporary
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +57,8 @@ class QueuedAppend:
     is_stored: bool = False
     outcome: "asyncio.Future[Event] | None" = None
     """Set once a commit is to include it."""
+    given: Event | None = None
+    """The event of the caller, which ADK's runner yields; redactors make *event* of it."""
 
     @property
     def is_rewind(self) -> bool:
@@ -71,6 +74,12 @@ class QueuedAppend:
     def size(self) -> int:
         """Bytes of its text, once it is encoded."""
         return 0 if self.encoded is None else sum(len(text.encode()) for text in self.encoded.append.texts)
+
+    def trimmed(self) -> Event:
+        """Return its event, which has no ``temp:`` keys any more, and neither has that of the caller."""
+        if self.given is not None:
+            without_temporary(self.given)
+        return without_temporary(self.event)
 
     def begin(self) -> None:
         """Let a commit include it."""

@@ -31,7 +31,7 @@ from gcp_adk_store.sessions.append.queue import (
 )
 from gcp_adk_store.sessions.append.turn import TurnLease
 from gcp_adk_store.sessions.read.completion import Found
-from gcp_adk_store.sessions.read.session_objects import apply_temporary, mark, marker_of, without_temporary
+from gcp_adk_store.sessions.read.session_objects import apply_temporary, mark, marker_of
 from gcp_adk_store.settings import SessionLimits
 
 
@@ -224,7 +224,7 @@ class Appender:
     def _recognised(self, key: SessionKey, redelivered: QueuedAppend) -> Event:
         """Remember an event that storage has, also for handles that were read without it; return it."""
         self._delivered.put((key, redelivered.event.id), value=True)
-        return without_temporary(redelivered.event)
+        return redelivered.trimmed()
 
     def _require_whole(self, group: Sequence[QueuedAppend]) -> None:
         """Require that no event of the same handle before one of *group* failed, if it was pending.
@@ -374,7 +374,7 @@ class Appender:
             self._delivered.put((key, member.event.id), value=True)
             member.is_stored = True
             if member.held is None:
-                member.event = without_temporary(member.event)
+                member.event = member.trimmed()
             member.end()
 
     def _report(self, group: Sequence[QueuedAppend]) -> None:
@@ -398,7 +398,7 @@ class Appender:
     def _apply(self, member: QueuedAppend, encoded: EncodedAppend) -> None:
         """Make the handle of *member* equal to storage with its event."""
         session = member.session
-        event = without_temporary(member.event)
+        event = member.trimmed()
         event.actions.state_delta = encoded.delta
         session.state.update(encoded.state)
         held = encoded.held(event)
