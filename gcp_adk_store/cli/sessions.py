@@ -27,7 +27,7 @@ from gcp_adk_store.cli.place import (
 )
 from gcp_adk_store.cli.screen import Result, cell, progress, visible, waiting
 from gcp_adk_store.cli.session_actions import archive, redact, turn
-from gcp_adk_store.errors import InvalidInputError, SessionMissingError
+from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
 from gcp_adk_store.model.keys import in_one_line, moment
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ async def show_(at: OpenStore, /, *, limit: int, cursor: str | None, **key: Any)
     ]
     if next_cursor is not None:
         lines.append(f"more events: {command_line(cursor=next_cursor)}")
-    shown = {**at.place, **_described(header), "state": header.state}
+    shown = {**at.place, **key, "last_update_time": header.last_update_time, "state": header.state}
     return Result({**shown, "events": described, "next_cursor": next_cursor}, lines)
 
 
@@ -308,7 +308,7 @@ async def delete(at: OpenStore, /, *, dry_run: bool, keep_artifacts: bool, **key
 
     State of the user and of the app stays, and so do the user's artifacts.
     """
-    header = await _read_header(at.store.sessions, key)
+    updated_at = await _updated_at(at.store.sessions, key)
     artifacts: list[str] = []
     if at.store.has_artifacts:
         with suppress(InvalidInputError):  # artifacts cannot have this session's id
@@ -319,14 +319,15 @@ async def delete(at: OpenStore, /, *, dry_run: bool, keep_artifacts: bool, **key
     done, outcome = ("would delete", "found") if dry_run else ("deleted", "deleted")
     lines = [
         at.where,
-        f"{done} session {in_one_line(header.id)}, last update {moment(header.last_update_time)}",
+        f"{done} session {in_one_line(key['session_id'])}, last update {moment(updated_at)}",
     ]
     if artifacts and not keep_artifacts:
         lines.append(f"{done} its artifacts: {len(artifacts)}")
     elif artifacts:
         delete_them = command_line("artifacts delete", only=IDS)
         lines.append(f"artifacts that stay: {len(artifacts)}; delete them: {delete_them} --all --dry-run")
-    return Result({**at.place, **_described(header), "artifacts": artifacts, "outcome": outcome}, lines)
+    described = {**key, "last_update_time": updated_at}
+    return Result({**at.place, **described, "artifacts": artifacts, "outcome": outcome}, lines)
 
 
 async def _read_header(sessions: "SessionService", key: dict[str, Any]) -> "Session":
@@ -341,6 +342,21 @@ async def _read_header(sessions: "SessionService", key: dict[str, Any]) -> "Sess
     if found is None:
         raise SessionMissingError(f"the session {key['session_id']!r} does not exist")
     return found
+
+
+async def _updated_at(sessions: "SessionService", key: dict[str, Any]) -> float:
+    """Return the last update of a session, also of one whose state cannot be read.
+
+    Raises:
+        SessionMissingError: the session does not exist.
+    """
+    try:
+        return (await _read_header(sessions, key)).last_update_time
+    except StoredDataError:
+        info = await sessions.get_session_info(**key)
+        if info is None:
+            raise
+        return info.last_update_time
 
 
 def label_of(given: str) -> tuple[str, str]:
@@ -364,12 +380,3 @@ def _json(usage: "SessionUsage") -> dict[str, Any]:
     """Return *usage* with the durations."""
     turns = [{**asdict(turn), "duration_s": turn.duration_s} for turn in usage.turns]
     return {**asdict(usage), "duration_s": usage.duration_s, "turns": turns}
-
-
-def _described(session: "Session") -> dict[str, Any]:
-    return {
-        "app_name": session.app_name,
-        "user_id": session.user_id,
-        "session_id": session.id,
-        "last_update_time": session.last_update_time,
-    }

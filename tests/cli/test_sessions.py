@@ -416,6 +416,26 @@ def test_a_deletion_is_said_before_it_is_done(deployment: Deployment) -> None:
     assert [] == json.loads(left.stdout)["versions"]
 
 
+@pytest.mark.parametrize("name", ["large", "user:large"])
+def test_a_session_whose_state_lost_a_part_is_deleted(deployment: Deployment, name: str) -> None:
+    """It cannot be shown, but a deletion needs no state."""
+
+    async def lose() -> None:
+        async with deployment.store() as store:
+            await store.sessions.create_session(**PLAIN, state={name: "x" * 700_000})
+            payloads = store.sessions.storage.payloads
+            for each in [found async for some in payloads.scan() for found in some]:
+                await payloads.at(each.place).remove([each])  # type: ignore[union-attr]  # it is in the bucket
+
+    done(lose())
+    shown = deployment.run("sessions", "show", *OF_PLAIN)
+    deleted = deployment.run("sessions", "delete", *OF_PLAIN, "--yes")
+    after = deployment.run("sessions", "delete", *OF_PLAIN, "--yes")
+
+    assert [2, 0, 1] == [each.exit_code for each in (shown, deleted, after)], deleted.output
+    assert "deleted session s1, last update 20" in deleted.stdout
+
+
 def test_a_deletion_without_a_decision_is_refused(deployment: Deployment) -> None:
     """By an error that ends with the dry run; nothing is deleted."""
     done(talk(deployment, PLAIN, said("hello")))
