@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
@@ -210,6 +211,13 @@ def keys_database(keys: KeysFacts, place: Place) -> Finding:
     for schedule in keys.answers["schedules"].body.get("backupSchedules") or ():
         named = f"--backup-schedule={str(schedule.get('name', '')).rpartition('/')[2]}"
         wrong.append(("backups are made", f"gcloud firestore backups schedules delete {of_keys} {named}"))
+    path = replace(place, database=keys.database).database_path
+    for backup in keys.answers["backups"].body.get("backups") or ():
+        if backup.get("database") != path or backup.get("state") == "NOT_AVAILABLE":
+            continue
+        *_, location, _, name = ("", "", *str(backup.get("name", "")).split("/"))
+        named = shlex.join([f"--backup={name}", f"--location={location}", f"--project={place.project}"])
+        wrong.append(("backups exist", f"gcloud firestore backups delete {named}"))
     if wrong:
         problem = " and ".join(dict.fromkeys(says for says, _ in wrong))
         return fail(

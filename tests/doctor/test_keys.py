@@ -6,16 +6,26 @@ import pytest
 
 from gcp_adk_store import KmsEnvelope, StoreSettings
 from tests.doctor.conftest import Findings, found
+from tests.doctor.google_apis import DATABASE, PROJECT
 
 KEPT_OFF: dict[str, Any] = {"deleteProtectionState": "DELETE_PROTECTION_ENABLED"}
+BACKUP = {
+    "name": f"projects/{PROJECT}/locations/eur3/backups/b1",
+    "database": f"projects/{PROJECT}/databases/adk-keys",
+    "state": "READY",
+}
+OF_ANOTHER = {**BACKUP, "database": f"projects/{PROJECT}/databases/{DATABASE}"}
+GONE = {**BACKUP, "state": "NOT_AVAILABLE"}
 SCHEDULE = {"name": "projects/p/databases/adk-keys/backupSchedules/daily"}
 
 
-def with_keys(*, failure: str = "", status: int = 200, schedules: Any = (), **database: Any) -> Findings:
+def with_keys(
+    *, failure: str = "", status: int = 200, schedules: Any = (), backups: Any = (), **database: Any
+) -> Findings:
     """Return what is found of a deployment and its keys."""
     answers = {
         "database": {"status": status, "body": {**KEPT_OFF, **database}},
-        "backups": {"status": 200, "body": {}},
+        "backups": {"status": 200, "body": {"backups": list(backups)}},
         "schedules": {"status": 200, "body": {"backupSchedules": list(schedules)}},
     }
     return found(keys={"answers": answers, "failure": failure})
@@ -42,9 +52,16 @@ def test_good_keys_are_ok() -> None:
             "--no-enable-pitr",
         ),
         ({"schedules": [SCHEDULE]}, "fail", "backups are made", "--backup-schedule=daily"),
+        (
+            {"backups": [OF_ANOTHER, BACKUP]},
+            "fail",
+            "backups exist",
+            f"backups delete --backup=b1 --location=eur3 --project={PROJECT}",
+        ),
+        ({"backups": [OF_ANOTHER, GONE]}, "ok", "has no backups", ""),
         ({"deleteProtectionState": "OFF"}, "warn", "one command deletes", "--delete-protection"),
     ],
-    ids=["missing", "forbidden", "history", "backups", "protection"],
+    ids=["missing", "forbidden", "history", "schedule", "backup", "no backup", "protection"],
 )
 def test_each_way_to_lose_or_keep_keys_is_reported(
     wrong: dict[str, Any], status: str, says: str, command: str
