@@ -54,7 +54,7 @@ def _looked_at(path: Path) -> FolderFacts:
         unwritable=_unwritable(folder),
         free_bytes=used.free,
         total_bytes=used.total,
-        mount=mount_of(str(folder), MOUNTS.read_text()) if MOUNTS.exists() else None,
+        mount=mount_of(str(folder), os.fsdecode(MOUNTS.read_bytes())) if MOUNTS.exists() else None,
     )
 
 

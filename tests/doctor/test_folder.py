@@ -229,6 +229,17 @@ def test_each_problem_has_its_status_and_its_remedy(
     assert Status.OK is finding(name).status
 
 
+def test_a_mount_point_that_is_no_text_does_not_end_the_doctor(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The kernel writes the bytes of its name as they are."""
+    table = tmp_path / "mounts"
+    table.write_bytes(b"1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /mnt/\xff rw - vfat b rw\n")
+    monkeypatch.setattr("gcp_adk_store.doctor.folder_examination.MOUNTS", table)
+
+    assert Mount("/", "ext4") == asyncio.run(examine_folder(str(folder), prefix="adk", samples=1)).mount
+
+
 def test_the_mount_is_the_innermost_one_of_the_path() -> None:
     """Of two at one place the later one; a name with a blank is encoded as the kernel does."""
     table = r"""20 1 8:1 / / rw - ext4 /dev/a rw
