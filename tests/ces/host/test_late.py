@@ -17,6 +17,7 @@ from tests.ces.host.runs import KEY, Acted, Gate, Make, error_of, ran, stored, t
 from tests.ces.host.test_running import contested
 from tests.ces.host.test_tools import DOUBLE, FAIL, FORGET
 from tests.ces.host.test_untrusted import HONEST
+from tests.support.clock import PassingTime
 
 LATE = tool(
     'tools.gate({})\nset_variable("quote", 7)\nremove_variable("name")\nreturn {"quote": 7}', name="late"
@@ -254,13 +255,16 @@ async def begin_a_call(_: Any, answer: Any, **__: Any) -> dict[str, Any]:
     return HONEST
 
 
-async def test_they_have_the_time_of_a_run(make: Make) -> None:
+async def test_they_have_the_time_of_a_run(make: Make, passing: PassingTime) -> None:
     """Then the run has failed: without their end nobody knows what it did."""
-    runtime = make(
-        tools=[MockTool(name="slow", response=Gate())],
-        settings=RuntimeSettings(limits=Limits(wall_s=0.1)),
-        sandbox=Acted(begin_a_call),
-    )
+
+    async def last_for_ever(_: Any) -> None:
+        while True:  # a second passes with each turn of the loop
+            passing.after(1)
+            await asyncio.sleep(0)
+
+    tools = [MockTool(name="slow", response=last_for_ever)]
+    runtime = make(tools=tools, sandbox=Acted(begin_a_call))
     with pytest.raises(SandboxTimeoutError, match="did not wait for"):
         await ran(runtime, "pass")
     assert (await stored(make.sessions)).events == []

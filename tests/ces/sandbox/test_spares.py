@@ -66,7 +66,7 @@ async def appears(before: set[int]) -> set[int]:
 async def test_runs_at_a_time_and_of_other_limits_have_their_own(box: BubblewrapSandbox) -> None:
     """A process and limits; the wall time is that of the run, whichever process serves it.
 
-    This is the one test that lets the wall time of a run pass for real. The code has no end, so the outcome
+    That time passes for real here: it proves that the sandbox ends a run. The code has no end, so the outcome
     is the same however slow the machine is.
     """
     running = [await begun(box) for _ in range(3)]
