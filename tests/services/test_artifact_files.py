@@ -338,29 +338,6 @@ async def test_a_source_that_cannot_be_read_again_is_refused(
     assert [] == await artifacts.list_versions(**FILM)
 
 
-@pytest.mark.emulators
-@pytest.mark.parametrize("lost", [1, 2])
-async def test_an_upload_whose_answers_are_lost_happens_once(
-    artifacts: GcsArtifactService, lost: int
-) -> None:
-    """Chunks are sent again, or found to be there."""
-    answers = iter(range(lost))
-
-    def lose(request: requests.PreparedRequest, response: requests.Response) -> None:
-        if request.method == "PUT" and next(answers, None) is not None:
-            response.close()
-            raise requests.ConnectionError("lost on purpose")
-
-    losing = through(artifacts, lose)
-    version = await losing.save_artifact_file(**FILM, source=io.BytesIO(LARGE))
-    reader = await artifacts.open_artifact(**FILM)
-
-    assert (0, None) == (version, next(answers, None))
-    assert [0] == await artifacts.list_versions(**FILM)
-    assert reader is not None
-    assert LARGE == await reader.read()
-
-
 async def test_an_upload_that_is_cancelled_stops(artifacts: GcsArtifactService) -> None:
     """With the request that is running: no version comes to be, and the service goes on."""
     begun = asyncio.Event()
@@ -404,28 +381,6 @@ async def test_what_arrived_of_a_piece_is_not_sent_again(artifacts: GcsArtifactS
     assert reader is not None
     assert LARGE == await reader.read()
     assert ["bytes 0", f"bytes */{len(LARGE)}", f"bytes {PIECE_BYTES}", f"bytes {2 * PIECE_BYTES}"] == asked
-
-
-@pytest.mark.emulators
-async def test_a_download_that_breaks_off_is_whole_in_the_end(artifacts: GcsArtifactService) -> None:
-    """The piece that was lost is fetched again."""
-    await artifacts.save_artifact(**FILM, artifact=binary(LARGE))
-    cut: list[int] = []
-
-    def breaks(request: requests.PreparedRequest, response: requests.Response) -> None:
-        if "alt=media" in (request.url or "") and len(cut) < 2:
-            cut.append(1)
-            part = io.BytesIO(response.content[: PIECE_BYTES // 8])
-            response.raw = urllib3.HTTPResponse(
-                part, headers=response.headers, preload_content=False, enforce_content_length=True
-            )
-
-    written = io.BytesIO(b"before")
-    written.seek(6)
-    await through(artifacts, breaks).load_artifact_to(**FILM, target=written)
-
-    assert b"before" + LARGE == written.getvalue()
-    assert 2 == len(cut)
 
 
 @pytest.mark.emulators

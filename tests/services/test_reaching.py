@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from gcp_adk_store import (
 from gcp_adk_store.testing.conformance.running import event
 from tests.services.conftest import WHO
 from tests.support.clock import PassingTime
-from tests.support.http2 import silent_http2
 from tests.support.logs import of_ours
 from tests.support.stored import overwrite
 from tests.support.stores import documents_at, sessions_over
@@ -120,9 +120,34 @@ async def test_a_write_that_found_no_connection_in_time_was_not_sent(passing: Pa
         await opened.close()
 
 
+PREFACE_BYTES, HEAD_BYTES, HEADERS = 24, 9, 1
+SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+"""An empty frame of settings, with which a server completes a connection of HTTP/2 (RFC 9113, 3.4)."""
+
+
+@asynccontextmanager
+async def going() -> AsyncIterator[str]:
+    """Serve connections of gRPC's channels until the first RPC is sent, and answer none."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(SETTINGS)
+        with suppress(asyncio.IncompleteReadError, ConnectionError):  # the client has gone
+            await reader.readexactly(PREFACE_BYTES)
+            head = bytes(HEAD_BYTES)
+            while head[3] != HEADERS:
+                head = await reader.readexactly(HEAD_BYTES)
+                await reader.readexactly(int.from_bytes(head[:3]))
+            server.close()
+        writer.transport.abort()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server.close()
+
+
 async def test_a_write_that_was_sent_before_its_server_went_has_an_unknown_outcome() -> None:
     """Though the next attempt found that nothing listens; that one comes at once, and is the last."""
-    async with silent_http2(lambda server: server.close()) as address:
+    async with going() as address:
         opened = documents_at(address, emulator=address)
         with pytest.raises(OutcomeUnknownError) as caught:
             await overwrite(opened, WANTED)
