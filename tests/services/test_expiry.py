@@ -8,7 +8,6 @@ from google.cloud.firestore import Client as FirestoreClient
 from gcp_adk_store import (
     InvalidInputError,
     SessionConflictError,
-    SessionExistsError,
     SessionLimits,
     SessionMissingError,
     SessionService,
@@ -119,28 +118,6 @@ async def test_a_service_may_end_all_sessions_that_it_makes(clock: Clock, connec
     assert longer == await service.get_session(app_name=APP, user_id=USER, session_id="longer")
     with pytest.raises(InvalidInputError, match="ttl_seconds is -1"):
         connect(default_ttl_seconds=-1)
-
-
-@pytest.mark.emulators
-async def test_the_id_of_an_expired_session_is_free(
-    clock: Clock, connect: Connect, raw_documents: Any
-) -> None:
-    """The new session starts empty, and what was left of the old one goes."""
-    service = connect(limits=SessionLimits(seal_tail_bytes=500, inline_bytes=100))
-    old = await service.create_session(**WHO, state={"mine": "old"}, ttl_seconds=TTL)
-    for number in range(5):
-        await service.append_event(old, event(f"{number}"))
-    await service.append_event(old, picture(b"x" * 200))
-    with pytest.raises(SessionExistsError):
-        await service.create_session(**WHO)
-    clock.after(TTL)
-    made = await service.create_session(**WHO, state={"mine": "new"})
-    with pytest.raises(SessionMissingError):
-        await service.append_event(old, event("too late"))
-
-    assert made == await service.get_session(**WHO)
-    assert ({"mine": "new"}, []) == (made.state, made.events)
-    assert [HEADER] == list(raw_documents())
 
 
 async def test_a_handle_that_missed_that_others_moved_the_end_is_stale_not_missing(
