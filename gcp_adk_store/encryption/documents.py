@@ -85,7 +85,7 @@ class SealedReads(Around[Inner]):
                 )
             documents.append(opening)
             if pauses.is_due:
-                await pauses.take()
+                await pauses.pause()
         return documents
 
     async def _open(self, document: Document, keys: dict[Scope, DataKey | LostKey | None]) -> Document:

@@ -250,7 +250,7 @@ class Pauses:
         """Whether the computation has blocked the loop for 4 ms."""
         return machine.monotonic() >= self._due
 
-    async def take(self) -> None:
+    async def pause(self) -> None:
         """Let every ready task run once."""
         await asyncio.sleep(0)
         self._due = machine.monotonic() + _LONGEST_S
@@ -306,7 +306,7 @@ async def _run_each(
     for number, call in numbered:
         results[number] = await call
         if pauses.is_due:
-            await pauses.take()
+            await pauses.pause()
 
 
 async def both(
@@ -357,7 +357,7 @@ async def yielding(items: Iterable[T]) -> list[T]:
     for item in items:
         computed.append(item)
         if pauses.is_due:
-            await pauses.take()
+            await pauses.pause()
     return computed
 
 

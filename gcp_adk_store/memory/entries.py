@@ -207,7 +207,7 @@ async def add_new(
                 with _leaving_out(left_out, memory.id):
                     found.append(await keeper.encode(memory, content))
             if pauses.is_due:
-                await pauses.take()
+                await pauses.pause()
         return found
 
     if not made:

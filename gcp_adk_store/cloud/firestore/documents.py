@@ -157,7 +157,7 @@ class Reads:
                             )
                         )
                     if pauses.is_due:
-                        await pauses.take()
+                        await pauses.pause()
             return found, time
 
         return await retry.call(attempt, policy=self._policy)

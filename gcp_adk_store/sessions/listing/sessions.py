@@ -234,7 +234,7 @@ class Listings:
             except StoredDataError as exc:
                 left_out.add(document.path, exc)
             if pauses.is_due:
-                await pauses.take()
+                await pauses.pause()
         return found
 
     def _after(self, app: str, listing: str, cursor: str) -> tuple[float, str]:
@@ -310,7 +310,7 @@ class Listings:
                 shared = await offload(partial(_own, states[owner]), light=light[owner])
                 some.append(Found(stored=one, shared=shared, events=[]))
                 if pauses.is_due:
-                    await pauses.take()
+                    await pauses.pause()
             if any(refers(one.stored.state) for one in some):  # most sessions have no payloads
                 completed = await gather(self._completed(one.stored, one.shared, left_out) for one in some)
                 some = [one for one in completed if one is not None]

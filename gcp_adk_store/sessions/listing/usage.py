@@ -402,5 +402,5 @@ async def usage_of(key: SessionKey, reader: SessionReader, events: SessionEvents
         for event in await decode_events(texts, where=where, pauses=pauses):
             counter.add((await events.whole(stored, event)).event)
             if pauses.is_due:
-                await pauses.take()
+                await pauses.pause()
     return await offload(counter.usage, light=counter.turns <= _LIGHT_TURNS)

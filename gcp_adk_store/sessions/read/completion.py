@@ -300,7 +300,7 @@ async def decode_events(
         for text in texts:
             events.append(with_warning(decode_event(text)))
             if pauses.is_due:  # an event can have 256 KB of JSON
-                await pauses.take()
+                await pauses.pause()
     except StoredDataError as exc:
         raise StoredDataError(f"{where}: event {first + len(events)}: {exc}") from exc.__cause__
     return events

@@ -414,7 +414,7 @@ class SessionReader(CompletingReader):
                 known[path] = read_segment(document, archives.get(path))
                 self._known_segments.put(path, (AsOf.of(stored), known[path]))
                 if pauses.is_due:
-                    await pauses.take()
+                    await pauses.pause()
         segments = [known[path] for path in paths]
         ends = segments and numbers[-1] == newest_live(stored.sealed, stored.cut)
         if ends and segments[-1].running_max != stored.sealed_max:
