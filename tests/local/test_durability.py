@@ -79,26 +79,6 @@ def ids(session: Session | None) -> list[str]:
     return [event.id for event in session.events]
 
 
-async def test_a_turn_takes_few_commits_and_ends_when_all_of_it_is_stored(
-    service: SessionService, commits: Commits
-) -> None:
-    """Here the first event goes alone, and all others together."""
-    session = await service.create_session(**WHO)
-    commits.may_go.clear()
-    for number in range(5):
-        await service.append_event(session, step(number, **{f"k{number}": number}))
-    assert 5 == len(session.events)
-    end = asyncio.ensure_future(service.append_event(session, final(5)))
-    await asyncio.wait([end], timeout=0)
-    assert not end.done()
-    commits.may_go.set()
-    await end
-
-    assert 6 == sum(commits.events)
-    assert len(commits.events) <= 2
-    assert session == await service.get_session(**WHO)
-
-
 async def test_a_runners_turn_of_six_events_takes_two_commits(
     service: SessionService, commits: Commits
 ) -> None:
@@ -150,20 +130,6 @@ async def test_a_commit_that_fails_is_raised_by_the_next_append_and_nothing_foll
     await service.append_event(again, final(4))
 
     assert ["e0", "e4"] == ids(await service.get_session(**WHO))
-
-
-async def test_a_failure_is_raised_by_the_end_of_the_turn(service: SessionService, commits: Commits) -> None:
-    """That is where an agent's caller learns of it."""
-    session = await service.create_session(**WHO)
-    commits.fails = lambda _: True
-    for number in range(3):
-        await service.append_event(session, step(number))
-    with pytest.raises(UnavailableError):
-        await service.append_event(session, final(3))
-    commits.fails = lambda _: False
-
-    assert [] == ids(await service.get_session(**WHO))
-    await service.flush()  # it was raised already
 
 
 async def test_appends_that_are_requested_at_once_share_the_commit_of_their_session(

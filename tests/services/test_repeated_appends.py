@@ -1,6 +1,5 @@
 """An event that the tail holds is never counted again, whatever the handle has seen."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -55,23 +54,6 @@ async def test_a_handle_that_was_read_without_the_event_does_not_count_it_again(
             await other.sessions.append_event(held, said(3 + recent))
 
         await require_exact(store, 4 + recent)
-
-
-@pytest.mark.parametrize("durability", ["event", "turn"])
-async def test_of_appends_that_go_together_those_that_are_stored_go_alone(
-    durability: Any, store: Store, tmp_path: Path
-) -> None:
-    """No event that is new is lost, and none that is stored is counted again."""
-    async with Store.local(tmp_path, durability=durability, on_conflict="merge") as process:
-        held = await process.sessions.get_session(**WHO, config=GetSessionConfig(num_recent_events=0))
-        assert held is not None
-        numbers = (3, 1, 4, 0, 5)
-        await asyncio.gather(*(process.sessions.append_event(held, said(number)) for number in numbers))
-        await process.sessions.flush()
-
-    events = (await store.sessions.get_session(**WHO)).events  # type: ignore[union-attr]
-    assert [0, 1, 2, 3, 4, 5] == sorted(int(event.id[1:]) for event in events)
-    await require_exact(store, 6)
 
 
 async def test_events_of_a_sealed_tail_may_come_again(tmp_path: Path) -> None:
