@@ -6,7 +6,7 @@ import inspect
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from google.adk.agents.run_config import RunConfig
 from google.adk.events import Event
@@ -124,8 +124,6 @@ class Turns(HeldTurns):
                 whether the message still waits, and its id, so that the next turn answers it.
             InvalidInputError: an argument is invalid, or the runner has another session service.
         """
-        if on_busy not in get_args(OnBusyRun):
-            raise InvalidInputError(f"on_busy is {on_busy!r:.40}; it must be one of {get_args(OnBusyRun)}")
         require_times(wait_s=wait_s, lease_s=lease_s)
         require_message(message_id, state_delta)
         self._require_mine(runner)

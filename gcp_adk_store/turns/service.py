@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 from google.adk.sessions.base_session_service import GetSessionConfig
 
@@ -318,8 +318,6 @@ class HeldTurns:
         lease_s: float,
         begins: "_Begins | None" = None,
     ) -> TurnLease | None:
-        if on_busy not in get_args(OnBusy):
-            raise InvalidInputError(f"on_busy is {on_busy!r:.40}; it must be one of {get_args(OnBusy)}")
         require_times(wait_s=wait_s, lease_s=lease_s)
         ends_at = machine.monotonic() + wait_s
         seen: StoredSession | None = None
