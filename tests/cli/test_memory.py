@@ -11,7 +11,6 @@ from google.genai import types
 
 from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.codec.memories import has_id
 from gcp_adk_store.model.keys import UserKey
 from tests.cli.conftest import HOSTILE, STEERING, done, follow
 from tests.memory.conftest import without_numpy
@@ -159,7 +158,7 @@ async def _lose_content(folder: Path) -> None:
         keeper, key = memory._keeper, UserKey(app="app", user="ada")
         found = await keeper.reader.read(key)
         assert found is not None
-        (text,) = [each for each in found.texts if has_id(each, "large")]
+        (text,) = [each for each in found.texts if '"large"' in each]
         await keeper.payloads.remove(key, [text])
 
 

@@ -31,7 +31,6 @@ from gcp_adk_store import (
     TurnLostError,
 )
 from gcp_adk_store.model.session_fields import MAX_WAITING
-from gcp_adk_store.sessions.append.queue import IDLE_TURNS
 from gcp_adk_store.testing.conformance.running import read
 from tests.turns.conftest import WHO, Calls, Passes, event, history, texts
 from tools.benchmarks.stub_agent import runner
@@ -138,7 +137,7 @@ async def test_a_turn_takes_a_commit_more_for_each_wait_for_its_model(
         stored: list[int] = []
 
         async def wait(**_given: Any) -> None:
-            for _ in range(2 * IDLE_TURNS):
+            for _ in range(100):
                 await asyncio.sleep(0)
             if stored:  # the event of the message waits for the first one of the agent
                 await store.sessions.flush()
