@@ -38,26 +38,34 @@ def main() -> int:
     given = parser.parse_args()
     seed = SystemRandom().randrange(10**6) if given.seed is None else given.seed
     console = Console()
-    until = time.monotonic() + given.seconds
-    schedules: list[Schedule] = []
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         logs = Path(folder)
-        place = (lambda: logs / f"{seed}") if given.local else stack.enter_context(_emulators(logs))
-        while not schedules or (time.monotonic() < until and not schedules[-1].wrong):
-            console.print(f"seed {seed}")
-            schedules.append(asyncio.run(run(seed, place(), logs=logs, steps=STEPS)))
-            seed += 1
+        place = (lambda seed: logs / f"{seed}") if given.local else stack.enter_context(_emulators(logs))
+        schedules = asyncio.run(_run(seed, given.seconds, place, logs, console))
     console.print(_table(schedules))
     for wrong in schedules[-1].wrong:
         console.print(f"[red]{wrong}[/red]", highlight=False)
     return 1 if schedules[-1].wrong else 0
 
 
+async def _run(
+    seed: int, seconds: float, place: Callable[[int], Emulators | Path], logs: Path, console: Console
+) -> list[Schedule]:
+    """Run schedules one after the other, until it is time or one is wrong."""
+    until = time.monotonic() + seconds
+    schedules: list[Schedule] = []
+    while not schedules or (time.monotonic() < until and not schedules[-1].wrong):
+        console.print(f"seed {seed}")
+        schedules.append(await run(seed, place(seed), logs=logs, steps=STEPS))
+        seed += 1
+    return schedules
+
+
 @contextmanager
-def _emulators(logs: Path) -> Iterator[Callable[[], Emulators]]:
+def _emulators(logs: Path) -> Iterator[Callable[[int], Emulators]]:
     """Start the emulators; yield what returns a new place on them."""
 
-    def place() -> Emulators:
+    def place(_: int) -> Emulators:
         name = f"chaos-{uuid.uuid4().hex[:8]}"
         return Emulators(name=name, firestore=firestore.address, storage=storage.address)
 
