@@ -80,7 +80,7 @@ class Named:
     name: str
 
 
-class ReportingJournal(Journal):
+class ReportedJournal(Journal):
     """Reports each call as it begins and as it ends: a process that is killed reports no more."""
 
     def __init__(self, world: Any, report: Callable[[int, Call, list[list[str]]], None]) -> None:
@@ -98,7 +98,7 @@ class ReportingJournal(Journal):
         seen: Callable[[T], Any] = lambda result: result,
     ) -> T | None:
         number = len(self.calls)
-        self._report(number, Call(process, kind, of, self._world.now, given), [])
+        self._report(number, Call(process, kind, of, self._world.now, given), self.seen)
         try:
             return await super().call(process, kind, of, work, given=given, seen=seen)
         finally:
@@ -129,7 +129,7 @@ async def _take(task: Task, name: str, parent: "Connection[Report | str, None]")
     world: Any = RealWorld(task.seed)
     process: Any = Named(task.name)
     store = open_store(at(task.place, name), **{**_HASTY, **workload.options})
-    actor = Actor(world, ReportingJournal(world, report), process, store)
+    actor = Actor(world, ReportedJournal(world, report), process, store)
     actor.lease_s = _LEASE_S
     await actor.take(range(task.steps), workload.act, pause_s=0.1, loops=1)
     with contextlib.suppress(StoreError):  # of an append that was to be stored behind

@@ -1,4 +1,4 @@
-"""Start the processes of a schedule, collect their calls, kill some, and start others in their place."""
+"""Start the processes of a schedule, hear of their calls, kill some, and start others in their place."""
 
 import itertools
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ Pipe: TypeAlias = "Connection[None, Report | str]"
 
 
 class Workers:
-    """Processes at work, and what they report."""
+    """Processes at work, and what they reported."""
 
     def __init__(self, task: Task, count: int) -> None:
         """Start *count* of them; they differ in their name alone."""
@@ -29,7 +29,7 @@ class Workers:
         self._started = 0
         self._running: dict[Pipe, ForkServerProcess] = {}
         self._at_work: set[Pipe] = set()
-        self._calls: dict[tuple[Pipe, str, int], Call] = {}
+        self._reported: dict[tuple[Pipe, str, int], Call] = {}
         self._seen: dict[tuple[Pipe, str], list[list[str]]] = {}
         for _ in range(count):
             self._start()
@@ -37,7 +37,7 @@ class Workers:
     def journal(self, workload: str) -> Journal:
         """Return the calls of *workload*, in the order of their begin, and what its runs of agents saw."""
         journal = Journal(RealWorld(self._task.seed))  # type: ignore[arg-type]  # as far as it is asked
-        calls = [call for (_, name, _), call in self._calls.items() if name == workload]
+        calls = [call for (_, name, _), call in self._reported.items() if name == workload]
         journal.calls = sorted(calls, key=lambda call: call.begun)
         seen = [seen for (_, name), seen in self._seen.items() if name == workload]
         journal.seen = [*itertools.chain.from_iterable(seen)]
@@ -56,7 +56,7 @@ class Workers:
             for pipe in pipes:
                 assert isinstance(pipe, Connection)
                 self._hear(pipe)
-            yield len(self._calls)
+            yield len(self._reported)
 
     def kill_one(self) -> bool:
         """Kill one in the middle of whatever it does, and start another; return whether one was killed."""
@@ -97,5 +97,5 @@ class Workers:
             raise RuntimeError(report)  # noqa: TRY004  # how it failed
         workload, number, call, seen = report
         self._at_work.add(pipe)
-        self._calls[pipe, workload, number] = call
+        self._reported[pipe, workload, number] = call
         self._seen[pipe, workload] = seen
