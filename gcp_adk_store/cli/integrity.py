@@ -179,10 +179,16 @@ async def _gc_outcome(store: "Store", garbage: Garbage, *, dry_run: bool) -> str
     if dry_run:
         return "found"
     try:
-        return "removed" if await store.remove_garbage(garbage) else "in use again"
+        if await store.remove_garbage(garbage):
+            return "removed"
     except StoreError as exc:
         click.echo(visible(f"{garbage.name}: {exc}"), err=True)
         return "failed"
+    if store.has_artifacts or garbage.kind not in (GarbageKind.DELETION, GarbageKind.RESTORE):
+        return "in use again"
+    says = "it may have artifacts, and stays without their bucket; name the bucket with --bucket"
+    click.echo(visible(f"{garbage.name}: {says}"), err=True)
+    return "left alone"
 
 
 def _garbage_described(garbage: Garbage, outcome: str) -> dict[str, Any]:

@@ -25,6 +25,9 @@ from gcp_adk_store import (
     Store,
 )
 from gcp_adk_store.cli.command import command
+from gcp_adk_store.codec.documents import Deletion
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.sessions.lifecycle.format import note_write
 from gcp_adk_store.testing.conformance.running import event
 from gcp_adk_store.testing.emulators import Emulator
 from tests.services.conftest import APP, USER, WHO, Connect, on_emulators, picture
@@ -311,3 +314,29 @@ def test_the_command_leaves_alone_what_cannot_be_read(folder: Path) -> None:
     assert (1, 2) == (left.exit_code, wrong.exit_code)
     assert "left alone" in left.stdout
     assert "bucket" in wrong.stderr
+
+
+def test_the_command_without_a_bucket_leaves_what_may_have_artifacts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It remains, with a status that a job notices; with the bucket it goes."""
+    key = SessionKey(app=APP, user=USER, session="fork")
+    unfinished = Deletion("epoch", sealed=0, spilled=frozenset(), making=True, artifacts=True)
+
+    async def begin() -> None:
+        async with Store.local(folder) as store:
+            storage = store.sessions.storage
+            await storage.documents.commit([note_write(storage.layout, key, unfinished)])
+
+    asyncio.run(begin())
+    with in_days(2):
+        with monkeypatch.context() as patched:
+            patched.setattr(Store, "has_artifacts", False)
+            patched.setattr(Store, "_session_artifacts", lambda _: None)
+            left = CliRunner().invoke(command, ["gc", "--local", f"{folder}"])
+        removed = CliRunner().invoke(command, ["gc", "--local", f"{folder}"])
+
+    assert (1, 0) == (left.exit_code, removed.exit_code), left.output
+    assert "name the bucket" in left.stderr
+    assert "1 left alone" in left.stdout
+    assert "1 removed" in removed.stdout
