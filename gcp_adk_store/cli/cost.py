@@ -109,7 +109,7 @@ def cost(
     workload = _workload(used, scopes)
     list_prices = US_CENTRAL1 if prices is None else _prices(prices)
     if rate is not None:
-        list_prices = list_prices.in_currency(*_rate(rate))
+        list_prices = _converted(list_prices, rate)
     free = FREE_QUOTA if free_tier else NOTHING_FREE
     bills = [bill_of_a_month(services, workload, list_prices, free) for services in _SERVICES]
     curves = [curve(services, workload) for services in _SERVICES]
@@ -156,6 +156,13 @@ def _prices_in(text: str) -> str:
     except (ValueError, RecursionError):
         return text  # which whoever reads it as prices reports
     return json.dumps(found["prices"]) if isinstance(found, dict) and "prices" in found else text
+
+
+def _converted(prices: Prices, rate: str) -> Prices:
+    try:
+        return prices.in_currency(*_rate(rate))
+    except InvalidInputError as exc:
+        raise CannotLookError(f"--rate {rate:.80}: {exc}") from exc
 
 
 def _rate(text: str) -> tuple[str, float]:

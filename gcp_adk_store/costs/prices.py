@@ -16,7 +16,7 @@ def _dated(text: str) -> str:
 
 
 Text = Annotated[str, Field(min_length=1)]
-Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Price = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(strict=True, extra="forbid"))
@@ -43,11 +43,18 @@ class Prices:
     """A GiB of objects of Standard storage for a month."""
 
     def in_currency(self, currency: str, rate: float) -> Self:
-        """Return these prices in *currency*, of which one unit of the list's is *rate*."""
+        """Return these prices in *currency*, of which one unit of the list's is *rate*.
+
+        Raises:
+            InvalidInputError: one of them would be too large.
+        """
         converted: dict[str, Any] = {
             name: value * rate for name, value in asdict(self).items() if isinstance(value, float)
         }
-        return replace(self, currency=currency, **converted)
+        try:
+            return replace(self, currency=currency, **converted)
+        except ValidationError as exc:
+            raise _refused(exc) from exc
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -59,10 +66,14 @@ class Prices:
         try:
             return TypeAdapter(cls).validate_json(text)
         except ValidationError as exc:
-            problem = exc.errors(include_context=False, include_url=False)[0]
-            where = ".".join(str(step)[:80] for step in problem["loc"]) or "the list of prices"
-            held = "" if problem["type"] == "missing" else f" (found {problem['input']!r:.80})"
-            raise InvalidInputError(f"{where}: {problem['msg']}{held}") from exc
+            raise _refused(exc) from exc
+
+
+def _refused(exc: ValidationError) -> InvalidInputError:
+    problem = exc.errors(include_context=False, include_url=False)[0]
+    where = ".".join(str(step)[:80] for step in problem["loc"]) or "the list of prices"
+    held = "" if problem["type"] == "missing" else f" (found {problem['input']!r:.80})"
+    return InvalidInputError(f"{where}: {problem['msg']}{held}")
 
 
 US_CENTRAL1: Final = Prices(

@@ -247,6 +247,18 @@ def test_bad_input_is_refused(arguments: list[str], says: str) -> None:
     assert "total" not in result.output
 
 
+@pytest.mark.parametrize(("price", "rate"), [(1e300, "1"), (1e15, "2")])
+def test_prices_beyond_all_measure_are_refused(tmp_path: Path, price: float, rate: str) -> None:
+    """They would make sums that are no numbers."""
+    file = tmp_path / "prices.json"
+    printed = json.loads(cost(*USED, "--json").stdout)["prices"]
+    file.write_text(json.dumps({**printed, "reads_per_100k": price}))
+    result = cost(*USED, "--prices", str(file), "--rate", f"EUR={rate}")
+
+    assert 2 == result.exit_code
+    assert "less than or equal to 1000000000000000" in result.output
+
+
 @pytest.mark.parametrize("text", ["{", '{"location": "here"}', "\udce4", '{"prices": []}'])
 def test_a_file_that_has_no_prices_is_refused(tmp_path: Path, text: str) -> None:
     """By an error that names the file."""
