@@ -305,6 +305,23 @@ async def test_a_message_that_waits_takes_no_write_more_than_its_events(
     assert whole("one", "two") == await history(other)
 
 
+async def test_a_message_that_waits_with_half_of_an_emoji_is_answered(store: Store, other: Store) -> None:
+    """In a text and in a key; the parser of JSON that ADK's models have refuses it."""
+    await store.sessions.create_session(**WHO)
+    answer = types.FunctionResponse(id="c", name="ask", response={"a": {"key \ud83d": 1}})
+    parts = [types.Part(text="cut \ud83d"), types.Part(function_response=answer)]
+    async with store.turns.hold(**WHO):
+        said = types.Content(role="user", parts=parts[:1])
+        both = types.Content(role="user", parts=parts)
+        for content in (said, both):
+            left = other.turns.run(runner_of(other), **WHERE, new_message=content, on_busy="enqueue")
+            assert [] == [one async for one in left]
+    answers = store.turns.drain(runner_of(store), **WHERE)
+    assert ["hears cut \ud83d", "answers cut \ud83d"] * 2 == texts([one async for one in answers])
+    events = (await read(store.sessions, WHO)).events
+    assert [said, both] == [event.content for event in events if event.author == "user"]
+
+
 async def test_the_next_turn_answers_first_what_a_killed_holder_left(
     store: Store, other: Store, passes: Passes
 ) -> None:
