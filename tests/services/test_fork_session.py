@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
+from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
 from gcp_adk_store import (
@@ -479,3 +480,18 @@ async def test_a_deletion_of_the_id_leaves_a_running_fork_alone(
     before_commit(monkeypatch, 3, lambda: store.sessions.delete_session(**OWNER, session_id="fork"))
     fork = await store.fork_session(**WHO, to_session_id="fork")
     assert fork == await required(store, fork)
+
+
+async def test_a_fork_that_seals_events_keeps_the_latest_time_of_them(tmp_path: Path) -> None:
+    """An append that merges may have an earlier time than the event before it; reads go by the latest one."""
+    async with Store.local(tmp_path) as store:
+        session = await store.sessions.create_session(**WHO)
+        for number in (2, 1):
+            await store.sessions.append_event(session, said(number, text="t" * 1000))
+    async with Store.local(tmp_path, session_limits=LIMITS) as store:
+        await store.fork_session(**WHO, to_session_id="copy")
+        late = GetSessionConfig(after_timestamp=1001.5)
+        copy = await store.sessions.get_session(**WHO | {"session_id": "copy"}, config=late)
+
+    assert copy is not None
+    assert ["e2"] == [event.id for event in copy.events]
