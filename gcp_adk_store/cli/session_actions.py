@@ -88,7 +88,7 @@ def _lines(redaction: Redaction) -> list[str]:
 @click.option(
     "--before",
     metavar="TIME",
-    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M:%S"]),
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%SZ"]),
     help="Archive events before this time, UTC.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what it would archive.")

@@ -1,5 +1,6 @@
 """Report what was copied and what failed, and remember what is finished."""
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -158,6 +159,14 @@ class Entry:
     """Of the events."""
 
 
+def _copy_of(sql: sqlite3.Connection) -> sqlite3.Connection:
+    """Return a temporary copy of a database, which is closed."""
+    copy = sqlite3.connect("", isolation_level=None)
+    with contextlib.closing(sql):
+        sql.backup(copy)
+    return copy
+
+
 class Ledger:
     """What one copy has finished; each call is durable on return. It is for one process at a time."""
 
@@ -170,7 +179,7 @@ class Ledger:
     def open(cls, path: str | os.PathLike[str] | None, *, copy: str, makes: bool) -> Self:
         """Open the file at *path*; ``None`` forgets at the end.
 
-        *copy* names source, target and app. A missing file is made, unless *makes* is false.
+        *copy* names source, target and app. Unless *makes*, no file is made or changed.
 
         Raises:
             InvalidInputError: the file belongs to another copy or is not a ledger, or cannot be opened.
@@ -183,6 +192,8 @@ class Ledger:
             sql = sqlite3.connect(name, isolation_level=None)
             try:
                 _require_no_other(sql, of=path)
+                if not makes:
+                    sql = _copy_of(sql)
                 ledger = cls(sql)
                 ledger._require(copy, of=path)
                 if makes:  # the passes of this call have numbers from 1 on

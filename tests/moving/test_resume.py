@@ -347,6 +347,19 @@ async def test_a_dry_run_writes_nothing() -> None:
         assert (1, 8, []) == (report.copied, report.events, commits)
 
 
+async def test_a_dry_run_leaves_the_ledger(tmp_path: Path) -> None:
+    """Also if it takes memories along, which the copy before did not."""
+    ledger = tmp_path / "ledger"
+    async with Store.local(":memory:") as one, Store.local(":memory:") as other:
+        await fill(one.sessions, [("u", "s", many(3))])
+        await copy(one.sessions, other.sessions, app_name=APP, resume=ledger)
+        before = ledger.read_bytes()
+        memories = one.memory, other.memory
+        await copy(one.sessions, other.sessions, app_name=APP, resume=ledger, dry_run=True, memories=memories)
+
+    assert before == ledger.read_bytes()
+
+
 async def test_what_changes_is_followed_until_the_end() -> None:
     """Appends, new sessions, sessions made anew and deletions reach the target; the last pass comes after."""
     grows: dict[str, Any] = {"app_name": APP, "user_id": "u", "session_id": "grows"}

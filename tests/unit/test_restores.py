@@ -91,6 +91,7 @@ def test_a_session_is_restored_as_long_as_it_has_numbers_of_segments() -> None:
         ({"segments": [{"from": 0, "to": 99_999}] * 2}, "has a field that cannot be right: segments"),
         ({"segments": [{"from": 2, "to": 1}]}, "has a field that cannot be right: segments"),
         ({"artifacts": b"x"}, "artifacts of a restore are damaged"),
+        ({"artifacts": zlib.compress(b"[{},{},null]" + b" " * 2**24)}, "artifacts of a restore are damaged"),
         ({"artifacts": "x"}, "has a field of a wrong kind: artifacts is str"),
         ({"artifacts": zlib.compress(b'[{"f":1e999},{},null]')}, "artifacts of a restore are damaged"),
         ({"artifacts": zlib.compress(b"[{},{},1%b]" % (b"0" * 400))}, "artifacts of a restore are damaged"),

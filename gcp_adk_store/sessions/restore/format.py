@@ -14,7 +14,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Layout, places, summary_fields, times
-from gcp_adk_store.codec.packing import MAX_SEGMENTS
+from gcp_adk_store.codec.packing import MAX_SEGMENTS, unpack
 from gcp_adk_store.codec.segments import archived_fields, initial_fields
 from gcp_adk_store.codec.stored import DocumentFields, Epoch, RunFields, read_fields, wrong
 from gcp_adk_store.codec.turns import ended
@@ -29,6 +29,8 @@ from gcp_adk_store.sessions.lifecycle.format import history_fields
 
 _MAX_ARTIFACTS_BYTES: Final = 900 * 1024
 """Names of artifacts in one note, compressed: far below the 1 MiB of a document."""
+_MAX_UNPACKED_BYTES: Final = 16 * 1024 * 1024
+"""The same as JSON, so that a damaged note takes little memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +116,14 @@ def pack_artifacts(artifacts: ArtifactsAt) -> bytes:
         InvalidInputError: they are too many.
     """
     values = [dict(artifacts.kept), dict(artifacts.later), artifacts.until]
-    packed = zlib.compress(json.dumps(values, separators=(",", ":")).encode())
-    if len(packed) > _MAX_ARTIFACTS_BYTES:
+    text = json.dumps(values, separators=(",", ":")).encode()
+    packed = zlib.compress(text)
+    if len(packed) > _MAX_ARTIFACTS_BYTES or len(text) > _MAX_UNPACKED_BYTES:
         count = len(artifacts.kept.keys() | artifacts.later.keys())
         raise InvalidInputError(
-            f"the session's events name {count} artifacts in {len(packed)} bytes, the limit is "
-            f"{_MAX_ARTIFACTS_BYTES}; restore it without them: Store.sessions.restore_session"
+            f"the session's events name {count} artifacts in {len(text)} bytes, compressed {len(packed)}; "
+            f"the limits are {_MAX_UNPACKED_BYTES} and {_MAX_ARTIFACTS_BYTES}; restore it without them: "
+            "Store.sessions.restore_session"
         )
     return packed
 
@@ -131,13 +135,13 @@ def unpack_artifacts(data: bytes) -> ArtifactsAt:
         StoredDataError: *data* is damaged.
     """
     try:
-        kept, later, until = json.loads(zlib.decompress(data))
+        kept, later, until = json.loads(unpack(data, limit=_MAX_UNPACKED_BYTES))
         return ArtifactsAt(
             kept={str(name): int(version) for name, version in kept.items()},
             later={str(name): int(version) for name, version in later.items()},
             until=None if until is None else float(until),
         )
-    except (zlib.error, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as exc:
+    except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as exc:
         raise StoredDataError("artifacts of a restore are damaged") from exc
 
 
