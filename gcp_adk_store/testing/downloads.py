@@ -9,12 +9,14 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
 
 if TYPE_CHECKING:
@@ -90,8 +92,9 @@ def download(
 ) -> Path:
     """Return the path of *file* in *folder*, where it is downloaded unless it is there.
 
-    The file gets its name when its size and SHA-256 are right and its bytes are on the disk. Proxies and
-    certificates are those of the process's ``HTTPS_PROXY``, ``NO_PROXY`` and ``SSL_CERT_FILE``.
+    The file gets its name when its size and SHA-256 are right and its bytes are on the disk. Proxies are
+    those of the process's ``HTTPS_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``. Certificates are the system's, or
+    those of ``SSL_CERT_FILE``.
 
     Args:
         file: What to download.
@@ -113,7 +116,7 @@ def download(
         folder.mkdir(parents=True, exist_ok=True)
         with _alone(target, deadline, on_bytes):
             if not target.is_file():
-                asyncio.run(transfer.run())
+                _run(transfer.run())
     except OSError as exc:
         raise EmulatorError(
             f"{target} cannot be written ({exc.strerror or exc}): "
@@ -170,17 +173,14 @@ class _Transfer:
 
     async def run(self) -> None:
         """Download the file and move it into its place."""
-        import httpx  # noqa: PLC0415  # pytest loads this module, too
-
         self.mixed = self.part.exists()
-        async with httpx.AsyncClient(timeout=self.limits.stall_s) as client:
-            await self._complete(client)
+        await self._complete()
+        found = self._digest()
+        if found != self.file.sha256 and self.mixed:
+            # Bytes of an earlier download, or of two answers, may not belong together: in whole.
+            self._drop()
+            await self._complete()
             found = self._digest()
-            if found != self.file.sha256 and self.mixed:
-                # Bytes of an earlier download, or of two answers, may not belong together: in whole.
-                self._drop()
-                await self._complete(client)
-                found = self._digest()
         if found != self.file.sha256:
             self._drop()
             raise self._failure(f"its SHA-256 is {found}, not {self.file.sha256}", is_another=True)
@@ -188,13 +188,19 @@ class _Transfer:
             os.fsync(part.fileno())
         self.part.replace(self.target)
 
-    async def _complete(self, client: "httpx.AsyncClient") -> None:
+    async def _complete(self) -> None:
         """Fetch until the part is as long as the file."""
+        import httpx  # noqa: PLC0415  # pytest loads this module, too
+
+        system = ssl.create_default_context()  # httpx would take its own authorities in place of the system's
         fruitless = 0
         while (have := _size_of(self.part)) != self.file.size:
             try:
                 with _network():
-                    async with asyncio.timeout(self.deadline - time.monotonic()):
+                    async with (
+                        asyncio.timeout(self.deadline - time.monotonic()),
+                        httpx.AsyncClient(timeout=self.limits.stall_s, verify=system) as client,
+                    ):
                         await self._fetch(client, have)
             except _BrokenOffError as exc:
                 fruitless = 0 if _size_of(self.part) > have else fruitless + 1
@@ -302,6 +308,17 @@ class _Transfer:
         return EmulatorError("\n".join(lines))
 
 
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    """Run *work* to its end, also where a loop runs already, such as that of an asynchronous fixture."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(work)
+    else:
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, work).result()
+
+
 @contextlib.contextmanager
 def _network() -> Iterator[None]:
     """Distinguish network errors from disk errors, and name the system's reason."""
@@ -313,7 +330,7 @@ def _network() -> Iterator[None]:
         raise _BrokenOffError("the server was still sending") from exc
     except httpx.TimeoutException as exc:
         raise _BrokenOffError("the server does not answer") from exc
-    except (httpx.HTTPError, httpx.InvalidURL) as exc:
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError) as exc:  # ImportError: a SOCKS proxy
         reason: BaseException = exc
         while reason.__cause__ is not None:
             reason = reason.__cause__

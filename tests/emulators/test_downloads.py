@@ -303,6 +303,37 @@ def test_a_proxy_of_the_environment_is_used(
     assert ["http://example.invalid/file"] == [path for path, _ in server.requests]
 
 
+@pytest.mark.parametrize(
+    ("variable", "names"),
+    [("all_proxy", "socks5://127.0.0.1:9"), ("all_proxy", "proxy://127.0.0.1:9"), ("http_proxy", "there:x")],
+)
+def test_a_proxy_that_cannot_be_used_is_a_failure_of_the_network(
+    server: FileServer, fetch: Fetch, monkeypatch: pytest.MonkeyPatch, variable: str, names: str
+) -> None:
+    """As one that does not answer: the message says which variables there are, and how to do without."""
+    monkeypatch.setenv(variable, names)
+    message = refusal(fetch)
+
+    assert f"from {server.url}: the connection failed (" in message
+    assert "put it there" in message
+    assert [] == server.requests
+
+
+def test_certificates_are_those_of_the_system(
+    server: FileServer, fetch: Fetch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As OpenSSL reads them: a file of them that is not there has none, and is not the folder's fault."""
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/authorities.pem")
+
+    assert CONTENT == fetch().read_bytes()
+    assert [None] == server.ranges
+
+
+async def test_a_file_is_downloaded_within_an_event_loop(fetch: Fetch) -> None:
+    """Such as by an asynchronous fixture or a notebook that starts the emulators."""
+    assert CONTENT == fetch().read_bytes()
+
+
 def test_a_folder_that_cannot_be_written_is_named(server: FileServer, tmp_path: Path) -> None:
     """With the system's reason and the room that is needed; it is not the network's, nor tried again."""
     (tmp_path / "a").touch()
