@@ -253,6 +253,7 @@ class _File:
     async def _ran(self, asked: Asked) -> dict[str, Any]:
         """Run a callback for a test, which answers for some of its tools."""
         turn = asyncio.Lock()
+        self._answers = asyncio.Queue()  # without those that an earlier run did not wait for
 
         def answered_by_the_test(name: str) -> Callable[[Mapping[str, Any]], Any]:
             async def answer(args: Mapping[str, Any]) -> Any:

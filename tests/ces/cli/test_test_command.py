@@ -178,6 +178,16 @@ def test_what_it_raises_is_its_own(ces_callback):
         ces_callback(tools={{"half": half}})
 
 
+def test_that_a_tool_skips(ces_callback):
+    ces_callback(tools={{"half": lambda args: pytest.skip("not here")}})
+
+
+def test_an_answer_that_comes_late_is_to_no_later_call(ces_callback):
+    (host,) = callback_tests._commands
+    host.call({{"raised": True}})
+    assert ces_callback(tools={{"half": lambda args: {{"result": 1}}}}).variables["second"] is True
+
+
 def test_only_callbacks_beside_tests_are_run():
     (host,) = callback_tests._commands
     asked = {{"said": None, "state": {{}}, "tools": {{}}, "functions": [], "subjects": {{}}}}
@@ -276,11 +286,11 @@ ENDS = {
         *("test_nothing_is_changed_reached_or_started", "test_it_answers_in_place_of_a_tool"),
         *("test_only_callbacks_beside_tests_are_run", "test_what_it_raises_is_its_own"),
         *("test_what_is_no_argument_is_said", "test_that_imports_late", "test_the_second_wish_hands_over"),
-        "test_what_is_not_json_is_said",
+        *("test_what_is_not_json_is_said", "test_an_answer_that_comes_late_is_to_no_later_call"),
     },
     "failed": {"wrong", "raises", "raises unexpectedly", "test_wrong", "test_that_raises"},
     "error": {"nobody", "undeclared"},
-    "skipped": {"test_left_out"},
+    "skipped": {"test_left_out", "test_that_a_tool_skips"},
 }
 
 
