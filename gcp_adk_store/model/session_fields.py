@@ -156,7 +156,7 @@ def require_room(inbox: Sequence[str], text: str) -> None:
     if size > MAX_WAITING_BYTES:
         raise InvalidInputError(
             f"the message has {size} bytes as JSON, and one that waits has at most {MAX_WAITING_BYTES}; save "
-            "its files as artifacts, or use another on_busy"
+            "its files as artifacts, or let turns.run wait for the turn"
         )
     if len(inbox) >= MAX_WAITING:
         raise SessionInboxFullError(f"{len(inbox)} messages wait already, which is the most; try again later")

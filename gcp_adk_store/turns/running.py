@@ -15,6 +15,7 @@ from google.adk.runners import Runner
 from google.genai import types
 
 from gcp_adk_store.codec.turns import WaitingMessage, content_of
+from gcp_adk_store.codec.values import encode_state
 from gcp_adk_store.errors import (
     InvalidInputError,
     SessionBusyError,
@@ -23,10 +24,11 @@ from gcp_adk_store.errors import (
     TurnLostError,
 )
 from gcp_adk_store.kernel.calls import checks_kinds, operation
-from gcp_adk_store.model.json_values import fields_of
+from gcp_adk_store.model.json_values import MAX_DEPTH, Bounds, fields_of, is_light, weigh
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import require_message, require_times
 from gcp_adk_store.model.sessions import HistoryConfig
+from gcp_adk_store.model.state import persistent, split_scopes
 from gcp_adk_store.sessions.append.queue import IDLE_TURNS
 from gcp_adk_store.sessions.append.turn import TurnLease, enter
 from gcp_adk_store.turns.service import LEASE_S, WAIT_S, HeldTurns, OnBusyRun, naming
@@ -401,8 +403,13 @@ class _Message:
         """Return it as it waits in the inbox.
 
         Raises:
-            InvalidInputError: JSON cannot hold it.
+            InvalidInputError: JSON cannot hold it, or its event cannot be stored: each turn would fail.
         """
+        if not is_light(self.content):
+            weigh(self.content, bounds=Bounds(), what="the message", max_depth=MAX_DEPTH - 1)  # of its event
+        state = split_scopes(persistent(self.state_delta or {})[0])
+        for scope in (state.app, state.user, state.session):
+            encode_state(dict.fromkeys(scope))  # its keys, whatever their values
         message = fields_of(self.content, exclude_none=True)
         return str(WaitingMessage(id=self.id, message=message, time=now, state_delta=self.state_delta))
 

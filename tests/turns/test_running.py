@@ -480,6 +480,45 @@ async def test_a_message_of_an_id_that_waits_is_not_added(store: Store, other: S
     assert (whole("one"), "m1") == (texts(found.events), found.events[0].id)
 
 
+def nested(levels: int) -> list[Any]:
+    """Return a list of so many levels."""
+    return [nested(levels - 1)] if levels > 1 else []
+
+
+def responds(levels: int) -> types.Content:
+    """Return a message whose JSON has eight levels more."""
+    response = types.FunctionResponse(name="tool", response={"a": nested(levels)})
+    return types.Content(role="user", parts=[types.Part(function_response=response)])
+
+
+@pytest.mark.parametrize(
+    ("given", "says_why"),
+    [
+        ({"state_delta": {"x" * 1501: 1}}, "1501 bytes as a Firestore name, the limit is 1500"),
+        ({"state_delta": {"app:" + "x" * 1501: 1}}, "1501 bytes as a Firestore name, the limit is 1500"),
+        ({"state_delta": {"a": nested(198)}}, "state key 'a' holds more than 197 maps and lists"),
+        ({"new_message": responds(195)}, "the message holds more than 199 maps and lists"),
+    ],
+)
+async def test_a_message_whose_event_cannot_be_stored_does_not_wait(
+    store: Store, other: Store, given: dict[str, Any], says_why: str
+) -> None:
+    """Each later turn of the session would fail at it. What is just within the limits is answered."""
+    await store.sessions.create_session(**WHO)
+    message = {"new_message": says("one"), **given}
+    async with store.turns.hold(**WHO):
+        with pytest.raises(InvalidInputError, match=says_why):
+            await other.turns.enqueue(**WHO, **message)
+        with pytest.raises(InvalidInputError, match=says_why):
+            async for _ in other.turns.run(runner_of(other), **WHERE, **message, on_busy="enqueue"):
+                pass
+        await other.turns.enqueue(**WHO, new_message=responds(194), state_delta={"a": nested(197)})
+    heard = await texts_of(store, runner_of(store), "two")
+
+    assert ["hears two", "answers two"] == heard[-2:]
+    assert nested(197) == (await read(store.sessions, WHO)).state["a"]
+
+
 @pytest.mark.parametrize(
     ("given", "limit"),
     [({"message_id": ""}, "0 characters"), ({"message_id": "x" * 257}, "257 characters")],
