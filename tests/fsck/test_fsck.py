@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from google.adk.events import Event
+from google.genai import types
 
 from gcp_adk_store import (
     FirestoreSessionService,
@@ -20,6 +21,7 @@ from gcp_adk_store import (
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.sessions.fsck.faults import CODES
 from gcp_adk_store.testing.meters import FirestoreMeter
+from gcp_adk_store.turns import Turns
 from tests.fsck.corpus import CORPUS, SEALING, WHO, Stored, event
 from tests.support.clock import in_days
 from tests.support.documents import ROOT, blocks
@@ -60,6 +62,17 @@ async def test_a_session_that_was_restored_before_its_first_seal_has_no_fault() 
     await stored.service.restore_session(**WHO, at=Point.position(1))
 
     assert [] == await stored.faults()
+
+
+async def test_a_message_that_waits_before_the_first_turn_has_no_fault() -> None:
+    """Whoever lets it wait needs no turn."""
+    stored = Stored.empty(SessionLimits())
+    await stored.service.create_session(**WHO)
+    message = types.Content(role="user", parts=[types.Part(text="wait")])
+    waiting = await Turns(stored.service).enqueue(**WHO, new_message=message)
+
+    assert [] == await stored.faults()
+    assert (waiting,) == (await Turns(stored.service).status(**WHO)).waiting
 
 
 async def test_halves_of_an_emoji_side_by_side_have_no_fault() -> None:
