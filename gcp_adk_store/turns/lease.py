@@ -89,7 +89,8 @@ class Leases:
         *by_force_from* is the fence of a turn that is taken from its holder, if it still runs. *seen* is what
         :meth:`freed` returned: then nothing is read before. The text *message* goes to the end of the inbox
         in the same write, if it has room: then it is the lease's ``own``. With *or_enqueue*, it goes there
-        also while another turn runs, and ``None`` is returned: that turn answers it.
+        also while another turn runs, and ``None`` is returned: that turn answers it. So it is if a message of
+        its id waits there already.
 
         Raises:
             SessionBusyError: another one runs; nothing was written.
@@ -112,7 +113,7 @@ class Leases:
             if turn.holder == holder:  # an attempt was not answered
                 return Done(self._lease(stored, turn, lease_s=lease_s, since=since, own=own))
             is_busy = turn.is_held(stored.read_time) and turn.fence != by_force_from
-            if or_enqueue and waiting and (is_busy or attempts.maybe_applied):
+            if waiting and (or_enqueue if attempts.maybe_applied else is_busy):
                 # It waits already, and another turn answers it: one that runs now, and not long ago.
                 return READ_AGAIN if stored is remembered else Done(None)
             if message is not None and attempts.maybe_applied and (was_enqueued or turn.fence != sent):

@@ -115,7 +115,8 @@ class Turns(HeldTurns):
                 first, each message once and in the order of arrival.
             wait_s: As :meth:`hold`; ``enqueue`` does not wait.
             lease_s: As :meth:`hold`.
-            message_id: As :meth:`enqueue`.
+            message_id: As :meth:`enqueue`. While a message of the id waits for another turn that runs,
+                nothing is yielded, whatever *on_busy* is: that turn answers it.
 
         Raises:
             SessionBusyError, SessionMissingError: as :meth:`hold`.

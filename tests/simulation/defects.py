@@ -310,7 +310,7 @@ DEFECTS: Final = (
     Defect(
         "a message that was answered is sent again",
         "Operation by operation", "turns/lease.py",
-        "            if or_enqueue and waiting and (is_busy or attempts.maybe_applied):\n"
+        "            if waiting and (or_enqueue if attempts.maybe_applied else is_busy):\n"
         "                # It waits already, and another turn answers it: one that runs now, and not long ago.\n"
         "                return READ_AGAIN if stored is remembered else Done(None)\n"
         "            if message is not None and attempts.maybe_applied and (was_enqueued or turn.fence != sent):\n",

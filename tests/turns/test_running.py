@@ -466,7 +466,8 @@ async def test_a_message_of_an_id_that_waits_is_not_added(store: Store, other: S
     for _ in range(2):
         assert "m1" == await other.turns.enqueue(**WHO, new_message=says("one"), message_id="m1")
     async with store.turns.hold(**WHO):
-        await texts_of(other, runner_of(other), "one", on_busy="enqueue", message_id="m1")
+        for on_busy in ("enqueue", "wait", "reject", "interrupt"):
+            assert [] == await texts_of(other, runner_of(other), "one", on_busy=on_busy, message_id="m1")
         assert ("m1",) == (await store.turns.status(**WHO)).waiting
     for on_busy in ("enqueue", "wait"):
         heard = await texts_of(other, runner_of(other), "one", on_busy=on_busy, message_id="m1")
