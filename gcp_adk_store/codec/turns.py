@@ -86,7 +86,7 @@ def content_of(message: Mapping[str, Any]) -> types.Content:
     """Return the content of a :attr:`WaitingMessage.message`, with the lone surrogates that pydantic refuses.
 
     Raises:
-        ValidationError: it is none; the error quotes it.
+        ValidationError: *message* is not a ``Content``. The error quotes it, so do not show it.
     """
     if not has_surrogates(message):
         return types.Content.model_validate_json(json.dumps(message))

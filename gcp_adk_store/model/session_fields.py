@@ -136,7 +136,7 @@ class Turn:
 
     @property
     def ended(self) -> "Turn":
-        """What ends this turn from outside: the holder's fence is the stored one no more."""
+        """What ends this turn from outside: the fence that is stored differs from the holder's then."""
         return Turn(fence=self.fence + 1)
 
     @property

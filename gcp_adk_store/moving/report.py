@@ -249,7 +249,7 @@ class Ledger:
         )
 
     def forget(self, user: str, session: str) -> None:
-        """Forget a session that is in the target no more."""
+        """Forget a session that the target does not have any more."""
         self._sql.execute("DELETE FROM sessions WHERE user = ? AND session = ?", (user, session))
 
     def unlisted(self, *, listed: int) -> Iterator[tuple[str, str, Entry]]:

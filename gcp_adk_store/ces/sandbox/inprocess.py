@@ -96,14 +96,14 @@ class InProcessSandbox:
 _lock = threading.Lock()
 _running = 0
 _before: Any = None
-"""The standard streams before the first of the runs that go on."""
+"""The standard streams before the first of the runs that overlap now."""
 
 
 @contextlib.contextmanager
 def _shared_streams() -> Iterator[None]:
-    """Give this process its standard streams again, which the block's run takes, whatever ends it.
+    """Restore the standard streams of this process at the end of the block, whose run replaces them.
 
-    Runs take them one after the other, and may end in another order.
+    Runs that overlap may end in any order: the last one to end restores what was there before the first.
     """
     global _running, _before  # noqa: PLW0603  # as the streams are of the process
     found = sys.stdin, sys.stdout, sys.stderr

@@ -177,7 +177,7 @@ class _File:
     _last: float = math.inf
     """When the time of the whole file is over, on the clock of the event loop."""
     _questions: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue)
-    """Calls of tools that the test answers; an empty one when there are no more."""
+    """Calls of tools that the test answers; an empty one ends them."""
     _answers: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue)
 
     async def run(self) -> list[Outcome]:
