@@ -13,6 +13,7 @@ from gcp_adk_store.cli.place import (
     OpenStore,
     at_store,
     command_line,
+    count_option,
     deletion_options,
     given_id,
     imported,
@@ -45,14 +46,7 @@ def memory() -> None:
 @at_store()
 @user_options
 @given_id("--session", says="Only memories of this session.")
-@click.option(
-    "--page-size",
-    metavar="N",
-    type=click.IntRange(1, _PAGE),
-    default=50,
-    show_default=True,
-    help="Memories of a page.",
-)
+@count_option("--page-size", most=_PAGE, default=50, says="Memories of a page.")
 @click.option("--cursor", metavar="TEXT", help="The cursor that the page before printed.")
 @json_option
 async def list_(at: OpenStore, /, **asked: Any) -> Result:
@@ -80,14 +74,7 @@ async def list_(at: OpenStore, /, **asked: Any) -> Result:
 @at_store()
 @user_options
 @given_id("--session", says="Only memories of this session.")
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, _PAGE),
-    default=10,
-    show_default=True,
-    help="Memories to show.",
-)
+@count_option("--limit", most=_PAGE, default=10, says="Memories to show.")
 @click.argument("query")
 @json_option
 async def search(at: OpenStore, /, *, query: str, **asked: Any) -> Result:

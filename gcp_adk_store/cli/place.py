@@ -357,6 +357,12 @@ def given_id(name: str, *, required: bool = False, says: str) -> Callable[[Comma
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 
+def count_option(name: str, *, most: int, default: int, says: str) -> Callable[[Command], Command]:
+    """Return the option *name* of a command that shows at most so many things."""
+    kind = click.IntRange(1, most)
+    return click.option(name, metavar="N", type=kind, default=default, show_default=True, help=says)
+
+
 def user_options(command: Command) -> Command:
     """Add ``--app`` and ``--user`` to *command*."""
     command = given_id("--user", required=True, says="Id of the user.")(command)

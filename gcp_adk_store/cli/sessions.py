@@ -18,6 +18,7 @@ from gcp_adk_store.cli.place import (
     at_store,
     called,
     command_line,
+    count_option,
     deletion_options,
     given_id,
     json_option,
@@ -133,14 +134,7 @@ sessions.add_command(archive)
 @at_store()
 @given_id("--app", required=True, says="Name of the app.")
 @given_id("--user", says="Id of a user; by default all users of the app.")
-@click.option(
-    "--page-size",
-    metavar="N",
-    type=click.IntRange(1, 1000),
-    default=50,
-    show_default=True,
-    help="Sessions of a page.",
-)
+@count_option("--page-size", most=1000, default=50, says="Sessions of a page.")
 @click.option("--cursor", metavar="TEXT", help="The cursor that the page before printed.")
 @click.option(
     "--order",
@@ -207,14 +201,7 @@ async def list_(
 @sessions.command("show")
 @at_store()
 @session_options
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, _MOST_EVENTS),
-    default=50,
-    show_default=True,
-    help="Events to show, from the oldest on.",
-)
+@count_option("--limit", most=_MOST_EVENTS, default=50, says="Events to show, from the oldest on.")
 @click.option("--cursor", metavar="TEXT", help="The cursor that the command before printed.")
 @json_option
 async def show_(at: OpenStore, /, *, limit: int, cursor: str | None, **key: Any) -> Result:

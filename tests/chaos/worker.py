@@ -6,11 +6,11 @@ import logging
 import os
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from gcp_adk_store import ArtifactLimits, MemoryLimits, StoreError
 from tests.chaos.workloads import WORKLOADS
@@ -18,8 +18,6 @@ from tests.simulation.fleet import Actor
 from tests.simulation.journal import Call, Journal
 from tests.simulation.test_sessions import LIMITS
 from tests.support.stores import At, open_store
-
-T = TypeVar("T")
 
 _LEASE_S: Final = 1.5
 """So that the turn of a worker that was killed ends soon."""
@@ -87,22 +85,8 @@ class ReportedJournal(Journal):
         super().__init__(world)
         self._report = report
 
-    async def call(
-        self,
-        process: str,
-        kind: str,
-        of: str,
-        work: Callable[[], Awaitable[T]],
-        *,
-        given: Any = None,
-        seen: Callable[[T], Any] = lambda result: result,
-    ) -> T | None:
-        number = len(self.calls)
-        self._report(number, Call(process, kind, of, self._world.now, given), self.seen)
-        try:
-            return await super().call(process, kind, of, work, given=given, seen=seen)
-        finally:
-            self._report(number, self.calls[number], self.seen)
+    def report(self, number: int) -> None:
+        self._report(number, self.calls[number], self.seen)
 
 
 def work(task: Task, parent: "Connection[Report | str, None]") -> None:

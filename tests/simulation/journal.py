@@ -77,8 +77,10 @@ class Journal:
         Every other error fails the schedule: all that the library raises is typed.
         """
         call = Call(process, kind, of, self._world.now, given)
+        number = len(self.calls)
         before = sum(each.process == process for each in self.calls)
         self.calls.append(call)
+        self.report(number)
         result: T | None = None
         random = Random(f"{self._world.seed}/{process}/{before}")  # noqa: S311  # as in fleet.py
         gives_up = self.is_busy and random.random() < _GIVEN_UP
@@ -96,7 +98,11 @@ class Journal:
         finally:
             call.ended, call.is_over = self._world.now, True
             self._world.note(f"{process}: {kind} {of} - {call.outcome} {call.error}")
+            self.report(number)
         return result
+
+    def report(self, number: int) -> None:
+        """Take note that the call of this *number* has begun, or has ended; a subclass may report it."""
 
 
 async def _given_up(work: Callable[[], Awaitable[T]], random: Random) -> T:
