@@ -127,7 +127,7 @@ def finish(result: Result, *, as_json: bool) -> None:
 class StandardOutput:
     """Standard output of a command: what its encoding lacks is escaped.
 
-    A write, or a flush, raises a `CannotLookError` if it takes no more, such as a file on a full disk.
+    A write, or a flush, raises a `CannotLookError` if the output is full, such as a file on a full disk.
     """
 
     def __init__(self, given: io.TextIOWrapper) -> None:

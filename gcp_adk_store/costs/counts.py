@@ -244,7 +244,7 @@ class _Sealed:
     """Documents that take in what the head has no room for, as the store writes them."""
 
     full: int
-    """Bytes of a document that takes in no more."""
+    """Bytes of a full document: what follows goes into another one."""
     merged: int
     """Bytes that are written again at a time."""
     largest: int

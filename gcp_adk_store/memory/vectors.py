@@ -15,7 +15,7 @@ FRESH_BYTES: Final = 64 * 1024
 PART_BYTES: Final = 900 * 1024
 """Bytes of rows in one document."""
 _FULL_BYTES: Final = PART_BYTES * 9 // 10
-"""Bytes of rows in a document that takes no more."""
+"""Bytes of rows in a full document: the next rows go into another one."""
 _REWRITTEN_BYTES: Final = 2 * 1024 * 1024
 """Bytes of documents that one commit writes again: the emulator takes 4 MiB."""
 

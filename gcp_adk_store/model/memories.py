@@ -15,7 +15,7 @@ SEAL_BYTES: Final = 64 * 1024
 """UTF-8 bytes of memories that the head holds before they become a shard."""
 
 FULL_BYTES: Final = 4 * 1024 * 1024
-"""UTF-8 bytes of memories in a shard that grows no more."""
+"""UTF-8 bytes of memories in a full shard, which no longer grows."""
 
 FULL_PACKED_BYTES: Final = 700 * 1024
 """The same for the shard's body and ids, which must fit a document."""

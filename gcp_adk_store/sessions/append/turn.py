@@ -275,7 +275,7 @@ def enter(hold: TurnLease) -> None:
 
 
 def leave(hold: TurnLease) -> None:
-    """Make the running code a part of *hold* no more, in whichever context it runs."""
+    """Take the running code out of the turn *hold*, in whichever context it runs."""
     _HELD.set(tuple(other for other in _HELD.get() if other is not hold))
 
 

@@ -54,7 +54,7 @@ class _Fork:
     refs: frozenset[PayloadRef]
     """Payloads to copy."""
     payloads: Sequence[Payload]
-    """Payloads to write: of values that the state had at the point, and has no more."""
+    """Payloads to write: of values that the state had at the point, and no longer has."""
     parts_at: int | None
     audits: Sequence[Event]
     """Events that report redactions before the point again."""
