@@ -284,6 +284,7 @@ class OwnStore:
         )
         # A copy keeps what its source has, so redactors of *service* do not see it.
         self._appends = SessionService(service.storage, limits=service.limits)
+        self._appends._appender.keeps_rewinds = True  # noqa: SLF001  # of the copy alone
 
     def sessions(self, app: str, user: str | None) -> AsyncIterator[Listed]:
         """As the port; 1 query for 100 sessions."""

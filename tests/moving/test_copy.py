@@ -5,6 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.agents import BaseAgent
+from google.adk.apps import App
+from google.adk.events import Event, EventActions
+from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService, InMemorySessionService
 
 from gcp_adk_store import Store
@@ -68,3 +72,22 @@ async def test_a_copy_has_everything(services: dict[str, Any], source: str, targ
         assert await whole(one, user, session_id) == await whole(other, user, session_id)
     listed = await other.list_sessions(app_name=APP)
     assert 3 == len(listed.sessions)
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_copy_goes_on_after_a_rewind_of_the_source(services: dict[str, Any], kind: str) -> None:
+    """The event of the rewind keeps the state delta that the source's service gave it."""
+    one, other = services[kind][0], services["own"][1]
+    session = await one.create_session(app_name=APP, user_id="ada", session_id="s", state={"initial": 1})
+    for invocation in ("first", "second"):
+        change = EventActions(state_delta={"turn": invocation})
+        await one.append_event(session, Event(author="user", invocation_id=invocation, actions=change))
+    first = await copy(one, other, app_name=APP, verify=True)
+    runner = Runner(app=App(name=APP, root_agent=BaseAgent(name="agent")), session_service=one)
+    await runner.rewind_async(user_id="ada", session_id="s", rewind_before_invocation_id="second")
+    then = await copy(one, other, app_name=APP, verify=True)
+
+    assert (1, 1) == (first.copied, then.continued)
+    assert [] == [str(note) for note in then.notes if note.kind in ("failed", "conflict", "differs")]
+    assert await whole(one, "ada", "s") == await whole(other, "ada", "s")

@@ -519,8 +519,8 @@ DEFECTS: Final = (
     Defect(
         "a redelivery is believed without a look at storage",
         "Limits", "sessions/append/run.py",
-        "            if known and await self._recorder.holds(key, encoded.append):\n                return self._recognised(key, first)\n            if first.is_rewind",
-        "            if known:\n                return self._recognised(key, first)\n            if first.is_rewind",
+        "            if known and await self._recorder.holds(key, encoded.append):\n                return self._recognised(key, first)\n            if self._recomputes(first)",
+        "            if known:\n                return self._recognised(key, first)\n            if self._recomputes(first)",
         ("redelivering",),
         "only storage's word counts for a redelivery",
     ),

@@ -62,7 +62,7 @@ class QueuedAppend:
 
     @property
     def is_rewind(self) -> bool:
-        """Whether ADK's rewind made the event: its state delta depends on what is stored."""
+        """Whether ADK's rewind made the event."""
         return self.event.actions.rewind_before_invocation_id is not None
 
     @property

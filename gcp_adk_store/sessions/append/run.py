@@ -66,6 +66,8 @@ class Appender:
         """By session: tasks, threads and loops that share one handle do not conflict with each other."""
         self.follower: Follower | None = None
         """Receives each stored event once, in order. An append succeeds also when it fails."""
+        self.keeps_rewinds = False
+        """Whether events of ADK's rewind keep their state delta, as those of a copy do."""
         # Ids of events that this process stored lately: a handle that was read without its events does not
         # hold them. A known id is only a reason to ask storage for the event.
         self._delivered = Lru[tuple[SessionKey, str], bool](limits.delivered_events)
@@ -128,7 +130,7 @@ class Appender:
         # ADK calls a user's message final, too, which begins a turn.
         is_final = event.author != "user" and event.is_final_response()
         defers = is_run and (is_message or is_final or (event.author != "user" and not waits))
-        if not mine.is_rewind:
+        if not self._recomputes(mine):
             apply_temporary(session, event)
             mine.encoded = await self._encoder.encode(event)
         if mine.encoded is None or self._is_known(key, mine) or self._is_in_tail(mine):
@@ -199,7 +201,7 @@ class Appender:
             known = self._is_known(key, first)
             if known and await self._recorder.holds(key, encoded.append):
                 return self._recognised(key, first)
-            if first.is_rewind:
+            if self._recomputes(first):
                 encoded = await self._rewind(key, first)
                 if known and await self._recorder.holds(key, encoded.append):
                     return self._recognised(key, first)
@@ -215,6 +217,10 @@ class Appender:
                     member.end(again(exc) if isinstance(exc, StoreError) else exc)
                 raise
             return first.event
+
+    def _recomputes(self, waiting: QueuedAppend) -> bool:
+        """Return whether the state delta of an event depends on what is stored now."""
+        return waiting.is_rewind and not self.keeps_rewinds
 
     async def _rewind(self, key: SessionKey, waiting: QueuedAppend) -> EncodedAppend:
         """Encode an event of ADK's rewind, whose change of state depends on what is stored now."""
@@ -325,7 +331,7 @@ class Appender:
             merging=merging,
             hold=hold,
             is_last=is_last and self._queues.first(key, group[0].loop) is None,
-            anew=partial(self._rewind, key, group[0]) if group[0].is_rewind else None,
+            anew=partial(self._rewind, key, group[0]) if self._recomputes(group[0]) else None,
         )
         encoded = [member.encoded for member in group if member.encoded is not None]
         if appended.was_held:
