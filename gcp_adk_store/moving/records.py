@@ -68,6 +68,8 @@ class Traits:
     """Whether a copy keeps the time of a session's creation."""
     keeps_titles: bool = False
     """Whether a copy keeps title and labels."""
+    keeps_state: bool = False
+    """Whether a copy keeps values of the state that no event has, such as those of redacted events."""
     at_once: int = 1
     """Sessions that may be read or written side by side."""
     losses: tuple[str, ...] = ()
@@ -271,7 +273,9 @@ def _unreadable(found: UnreadableSession) -> Listed:
 class OwnStore:
     """A store of this library, in Firestore or in a folder."""
 
-    traits: Final = Traits(kind="gcp-adk-store", keeps_times=True, keeps_titles=True, at_once=_AT_ONCE)
+    traits: Final = Traits(
+        kind="gcp-adk-store", keeps_times=True, keeps_titles=True, keeps_state=True, at_once=_AT_ONCE
+    )
     """What it keeps: everything."""
 
     def __init__(self, service: SessionService, *, closes: bool) -> None:

@@ -9,7 +9,7 @@ from google.adk.events import Event
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.moving.canonical import Passing, canonical_state, each
 from gcp_adk_store.moving.importing import SessionHeader
-from gcp_adk_store.moving.records import Listed, Record, Source, Target
+from gcp_adk_store.moving.records import Listed, Record, Source, Target, differing
 from gcp_adk_store.moving.report import Entry, failure_of_one
 
 _SHOWN = 3  # names of keys in a note
@@ -27,6 +27,8 @@ class Outcome:
     did: Did = ""
     differs: bool = False
     """Whether the target has another session of this id."""
+    lacks_state: bool = False
+    """Whether the target has the same events, and not the values of the state that no event has."""
     events: int = 0
     """Written."""
     verified: bool = False
@@ -62,7 +64,8 @@ class SessionCopies:
             if outcome.key.session != listed.session_id:
                 outcome.notes.append(("ids", "spaces around the id do not count, and are left out"))
             await self._copy(outcome, outcome.key)
-            if outcome.differs and known is not None and await self._is_as_written(outcome.key, known):
+            is_ours = outcome.differs and known and await self._is_as_written(outcome.key, known)
+            if is_ours or outcome.lacks_state:
                 await self._replace(outcome, outcome.key)
             elif outcome.differs:
                 outcome.notes.append(("conflict", "the target has other events in it; it stays as it is"))
@@ -90,6 +93,10 @@ class SessionCopies:
             lacks_title = there is not None and self._has_other_title(record.header, there)
             if there is not None and lacks_title and not self.dry_run:
                 await self.target.describe(record.header, there)
+            wrote_some = is_there and outcome.events and not self.dry_run
+            if wrote_some and await self._lacks_state(record, passing):
+                outcome.lacks_state = True
+                return
             is_continued = outcome.events or lacks_title
             outcome.did = "copied" if not is_there else "continued" if is_continued else "unchanged"
             self._judge(outcome, record, passing)
@@ -121,6 +128,13 @@ class SessionCopies:
         keeps = self.source.traits.keeps_titles and self.target.traits.keeps_titles
         return keeps and (mine.title, dict(mine.labels)) != (there.title, dict(there.labels))
 
+    async def _lacks_state(self, record: Record, passing: Passing) -> bool:
+        """Return whether the target, which has all events, has not the state that it could keep."""
+        if not self.target.traits.keeps_state or not passing.unexplained(record.header.state):
+            return False
+        async with self.target.open(record.header.key) as there:
+            return there is not None and bool(differing(record.header.state, there.header.state))
+
     async def _write(
         self, record: Record, missing: AsyncIterator[Event], *, is_there: bool, replaces: bool
     ) -> int:
@@ -134,7 +148,7 @@ class SessionCopies:
         return await self.target.append(record.header.key, _beginning_with(first, missing))
 
     async def _replace(self, outcome: Outcome, key: SessionKey) -> None:
-        """Put a session in the place of the one that this copy wrote.
+        """Put a session in the place of one that this copy wrote, or that has its events.
 
         In the source it changed otherwise than by appends.
         """

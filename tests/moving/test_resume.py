@@ -442,3 +442,22 @@ async def test_an_interval_that_is_no_time_is_refused(interval_s: float) -> None
     async with Store.local(":memory:") as one, Store.local(":memory:") as other:
         with pytest.raises(InvalidInputError, match="interval_s is"):
             await copy(one.sessions, other.sessions, app_name=APP, interval_s=interval_s)
+
+
+async def test_a_copy_that_goes_on_keeps_state_of_an_event_that_was_redacted() -> None:
+    """The source keeps the value, which no event has any more; the next copy finds nothing to do."""
+    who = {"app_name": APP, "user_id": "u", "session_id": "s"}
+    async with Store.local(":memory:") as one, Store.local(":memory:") as other:
+        session = await one.sessions.create_session(**who)
+        await one.sessions.append_event(session, event("first"))
+        await copy(one.sessions, other.sessions, app_name=APP)
+        told = await one.sessions.append_event(session, event("secret", delta={"language": "en"}))
+        await one.redact_event(**who, event_id=told.id, reason="ticket 7")
+        then = await copy(one.sessions, other.sessions, app_name=APP, verify=True)
+        again = await copy(one.sessions, other.sessions, app_name=APP, verify=True)
+
+        assert ((1, 3, 1), (1, 0, 1)) == (
+            (then.replaced, then.events, then.verified),
+            (again.unchanged, again.events, again.verified),
+        )
+        assert {"language": "en"} == (await read(other.sessions, who)).state
