@@ -1,6 +1,6 @@
 """Read what pages show, and put the events of two sessions side by side."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any, Final, Literal
@@ -28,7 +28,7 @@ from gcp_adk_store.model.json_values import fields_of
 from gcp_adk_store.model.keys import SessionKey, UserKey, moment
 from gcp_adk_store.model.session_fields import Turn
 from gcp_adk_store.model.sessions import Origin, StoredSession
-from gcp_adk_store.sessions.read.events import SessionEvents
+from gcp_adk_store.sessions.read.events import SessionEvent, SessionEvents
 from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.store import Store
 
@@ -244,6 +244,8 @@ class EventPage:
     last: str | None
     """The cursor of the last event of the page; ``None`` if it has none."""
     has_more: bool
+    stored: StoredSession | None = None
+    """The session as it was read for the page."""
 
 
 class Reader:
@@ -304,6 +306,7 @@ class Reader:
         which this process does not know all, and those of the payloads.
         """
         found: list[Placed] = []
+        versions: list[StoredSession] = []
         last = cursor
         async for each in self._events.iterate(
             _key(place),
@@ -311,15 +314,32 @@ class Reader:
             limit=limit + 1,
             direction="forward" if order == "oldest" else "backward",
             follow=False,
+            seen=versions.append,
         ):
             if len(found) == limit:
-                return EventPage(events=found, last=last, has_more=True)
+                return EventPage(events=found, last=last, has_more=True, stored=versions[0])
             if order == "oldest":
                 found.append(Placed(each.event, _before(each.cursor), _begun(last, each.cursor)))
             else:
                 found.append(Placed(each.event, each.cursor))
             last = each.cursor
-        return EventPage(events=found, last=last, has_more=False)
+        return EventPage(events=found, last=last, has_more=False, stored=versions[0])
+
+    def following(
+        self, place: Place, cursor: str | None, seen: Callable[[StoredSession], None]
+    ) -> AsyncGenerator[SessionEvent]:
+        """Yield the events after *cursor*, also new ones; call *seen* with each version of the session."""
+        return self._events.iterate(
+            _key(place), cursor=cursor, limit=None, direction="forward", follow=True, seen=seen
+        )
+
+    async def written(self, stored: StoredSession, numbers: Sequence[int]) -> dict[int, float]:
+        """Return when documents of segments were last written, as Unix time in seconds; 1 read of each."""
+        storage = self.store.sessions.storage
+        paths = storage.layout.segments(stored.key, stored.epoch, numbers)
+        found = await storage.documents.get(paths, fields=("count",)) if paths else []
+        pairs = zip(numbers, found, strict=True)
+        return {number: float(each.update_time) for number, each in pairs if each is not None}
 
     async def look(self, place: Place) -> Look:
         """Look at a session as it is now; 1 read.

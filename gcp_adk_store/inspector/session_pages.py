@@ -1,6 +1,7 @@
 """Show a session: its conversation, turns, state and documents."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from google.adk.events import Event
@@ -26,10 +27,11 @@ from gcp_adk_store.inspector.reading import (
     rows,
 )
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit, answer_bytes
-from gcp_adk_store.inspector.waterfall import waterfalls
+from gcp_adk_store.inspector.waterfall import Commit, waterfalls
 from gcp_adk_store.kernel.concurrency import stepping
 from gcp_adk_store.model.internal_metadata import public_event
 from gcp_adk_store.model.json_values import fields_of
+from gcp_adk_store.model.keys import moment
 from gcp_adk_store.sessions.describe.decide import SessionInfo
 
 NEWS_S: Final = 20.0
@@ -37,6 +39,9 @@ NEWS_S: Final = 20.0
 
 TIMELINE_EVENTS: Final = 200
 """Events of one page of the timeline."""
+
+SEALS: Final = 20
+"""Seals of one page of the timeline whose times it reads."""
 
 
 async def conversation(visit: Visit) -> Response:
@@ -58,12 +63,15 @@ async def news(visit: Visit) -> Response:
 
     It follows the session, so waiting reads nothing. A browser that shows the answer asks again.
     """
-    cursor = visit.cursor()
-    following = visit.site.store.sessions.iter_events(**visit.place.ids, cursor=cursor, follow=True)
+    come = await _has_news(visit, visit.cursor())
+    return visit.page("_events.html", **await _events(visit, reads=come))
+
+
+async def _has_news(visit: Visit, cursor: str | None) -> bool:
+    """Wait some seconds until the session has events after *cursor*, and return whether it has; 1 read."""
     with visit.site.waiting():
-        async with stepping(following) as step:
-            come = await step(NEWS_S)
-    return visit.page("_events.html", **await _events(visit, reads=come is not None))
+        async with stepping(visit.reader.following(visit.place, cursor, visit.site.versions.see)) as step:
+            return await step(NEWS_S) is not None
 
 
 async def _events(visit: Visit, *, reads: bool = True) -> dict[str, Any]:
@@ -110,22 +118,58 @@ async def part(visit: Visit) -> Response:
 
 
 async def timeline_page(visit: Visit) -> Response:
-    """Show turns as waterfalls, 200 events to a page; 2 reads, and 1 for each segment of the page."""
+    """Show turns as waterfalls, 200 events to a page; 2 reads, and 1 for each segment of the page.
+
+    1 read more for each segment before one of them, of 20 at most. A page that follows waits for news first.
+    """
+    if visit.text("wait"):
+        await _has_news(visit, visit.cursor("after"))
     info = await visit.site.store.sessions.get_session_info(**visit.place.ids)
     if info is None:
         raise SessionMissingError
     first, cursor = visit.number("first", 1), visit.cursor()
+    if visit.text("newest"):
+        first, cursor = await _newest(visit)
     page = await visit.reader.events(visit.place, cursor=cursor, order="oldest", limit=TIMELINE_EVENTS)
-    turns = waterfalls(page.events)
+    commits, sealed = await _stored_when(visit, page)
     return visit.page(
         "timeline.html",
         info=info,
-        turns=turns,
+        turns=waterfalls(page.events, commits, first=first),
+        sealed=sealed,
         first=first,
         last=first + len(page.events) - 1,
-        cursor=page.last if page.has_more else None,
+        begin=cursor,
+        end=page.last,
+        has_more=page.has_more,
+        follow=visit.text("follow"),
         dollars=price_of_writes(info.events),
     )
+
+
+async def _newest(visit: Visit) -> tuple[int, str | None]:
+    """Return the number and the place of the event that the newest page begins with; 1 read, and segments.
+
+    The page has room for as many newer events.
+    """
+    look = await visit.reader.look(visit.place)
+    before = max(0, look.stored.revision - TIMELINE_EVENTS // 2)
+    place = await look.position(before, look.known(visit.near()))
+    return before + 1, look.cursor(place) if before else None
+
+
+async def _stored_when(visit: Visit, page: EventPage) -> tuple[list[Commit], Mapping[int, str]]:
+    """Return commits, and by the number of a segment on the page when the one before it was last written."""
+    stored = page.stored
+    if stored is None:
+        return [], {}
+    visit.site.versions.see(stored)
+    begun = [each.segment for each in page.events if each.segment is not None]
+    before = dict(pairwise([*stored.live, stored.sealed]))
+    of = {number: segment for segment, number in before.items() if number in begun[:SEALS]}
+    written = await visit.reader.written(stored, [*of.values()])
+    sealed = {number: moment(written[segment]) for number, segment in of.items() if segment in written}
+    return visit.site.versions.commits(stored), sealed
 
 
 async def search(visit: Visit) -> Response:

@@ -18,6 +18,7 @@ from gcp_adk_store.inspector.documents import Links, Place
 from gcp_adk_store.inspector.look import Near
 from gcp_adk_store.inspector.masking import Mask, Served, served_as
 from gcp_adk_store.inspector.reading import Reader
+from gcp_adk_store.inspector.waterfall import SeenVersions
 from gcp_adk_store.model.json_values import whole_text
 from gcp_adk_store.store import Store
 
@@ -184,6 +185,7 @@ class Site:
     ) -> None:
         self.store = store
         self.reader = Reader(store)
+        self.versions = SeenVersions()
         self.authorize = authorize
         self.reveal: Reveal = reveal
         self.allow_writes = allow_writes

@@ -1,6 +1,7 @@
-"""Show turns as waterfalls: when the user spoke, and how long each model and tool took to answer."""
+"""Show turns as waterfalls: when the user spoke, how long models and tools took, and what was stored when."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -9,29 +10,86 @@ from google.adk.events import Event
 from gcp_adk_store.inspector.conversation import MAX_PARTS
 from gcp_adk_store.inspector.reading import Placed
 from gcp_adk_store.inspector.requests import MODEL_REQUEST
-from gcp_adk_store.model.keys import moment
+from gcp_adk_store.kernel.concurrency import Lru
+from gcp_adk_store.model.keys import SessionKey, moment
+from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.listing.usage import TokenUsage, UsageCounter, tokens_of
 
 WIDTH: Final = 600
 """The longest bar, in units of the drawing."""
 
-Kind = Literal["user", "model", "tool", "summary"]
+_SESSIONS_SEEN: Final = 100
+_VERSIONS_SEEN: Final = 1_000
+"""The newest versions of one session that a process remembers."""
+
+Kind = Literal["user", "model", "tool", "summary", "store"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """Events that were stored between two versions of a session: by one commit, or by several."""
+
+    last: int
+    """The number of the newest of them in the session."""
+    events: int | None
+    """How many they are; ``None`` for all before, if no earlier version was seen."""
+    time: float
+    """When the later version was stored, as Unix time in seconds: they were stored by then."""
+    is_fork: bool = False
+    """Whether they are those that a fork took over."""
+
+
+class SeenVersions:
+    """When versions of sessions were stored, of those that pages of this process saw; it keeps no content."""
+
+    def __init__(self) -> None:
+        self._times: Lru[tuple[SessionKey, str, int], Mapping[int, float]] = Lru(_SESSIONS_SEEN)
+
+    def see(self, stored: StoredSession) -> None:
+        """Remember a version; of those with the same events, the first that was stored."""
+        times, time = self._times_of(stored), float(stored.update_time)
+        if time < times.get(stored.revision, math.inf):
+            newest = sorted({**times, stored.revision: time}.items())[-_VERSIONS_SEEN:]
+            self._times.put(_life(stored), dict(newest))
+
+    def commits(self, stored: StoredSession) -> list[Commit]:
+        """Return what was stored between the versions that were seen, and what a fork took over."""
+        before: int | None = None
+        found: list[Commit] = []
+        if origin := stored.origin:
+            before = origin.position
+            found.append(Commit(last=before, events=before, time=stored.create_time or 0.0, is_fork=True))
+        for revision, time in self._times_of(stored).items():
+            if revision > (before or 0):
+                events = None if before is None else revision - before
+                found.append(Commit(last=revision, events=events, time=time))
+            before = max(before or 0, revision)
+        return found
+
+    def _times_of(self, stored: StoredSession) -> Mapping[int, float]:
+        """Return them by numbers of events, which fall with a restore alone."""
+        return self._times.lookup(_life(stored)) or {}
+
+
+def _life(stored: StoredSession) -> tuple[SessionKey, str, int]:
+    return stored.key, stored.epoch, stored.restores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """What one event, or one response within it, waited for."""
+    """What one event, or one response within it, waited for; or the commit that stored it and others."""
 
     kind: Kind
     name: str
-    """The user, the agent with its model, or the tool."""
+    """The user, the agent with its model, or the tool; empty for a commit."""
     event_id: str
     place: str | None
     """As :attr:`Placed.place` of the event."""
     after: float
     """Seconds from the first event of the turn to the begin of the span."""
     seconds: float
-    """How long it took: of a model from the event before, of a tool from its call."""
+    """How long it took: of a model from the event before, of a tool from its call, of a commit from its last
+    event."""
     start: float
     """Where its bar begins, 0 to :data:`WIDTH`."""
     length: float
@@ -43,6 +101,10 @@ class Span:
     """The version of :data:`MODEL_REQUEST` that a model answered; ``None`` if it was not kept."""
     segment: int | None
     """The number of the segment that the event begins; ``None`` within one."""
+    commit: Commit | None
+    """What was stored, after the spans of its last event; ``None`` for those."""
+    stored: str
+    """By when; empty for a span of an event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +120,14 @@ class Waterfall:
 
 
 @dataclass(frozen=True, slots=True)
+class _Stored:
+    """An event, and the commit that ends with it, if it is known."""
+
+    placed: Placed
+    commit: Commit | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Took:
     """A span before it is drawn."""
 
@@ -67,55 +137,66 @@ class _Took:
     begin: float
     end: float
     tokens: TokenUsage | None = None
+    commit: Commit | None = None
 
 
-def waterfalls(page: Sequence[Placed]) -> list[Waterfall]:
-    """Return the turns of a page of events, which are in append order."""
-    turns: dict[str, list[Placed]] = {}
-    for placed in page:
-        turns.setdefault(placed.event.invocation_id, []).append(placed)
+def waterfalls(page: Sequence[Placed], commits: Iterable[Commit] = (), *, first: int = 1) -> list[Waterfall]:
+    """Return the turns of a page of events, which are in append order.
+
+    *first* is the number of the first event in the session; *commits* name theirs by such numbers.
+    """
+    commit_of = {commit.last: commit for commit in commits}
+    turns: dict[str, list[_Stored]] = {}
+    for number, placed in enumerate(page, start=first):
+        stored = _Stored(placed, commit_of.get(number))
+        turns.setdefault(placed.event.invocation_id, []).append(stored)
     return [_drawn(name, turn) for name, turn in turns.items()]
 
 
-def _drawn(invocation_id: str, turn: Sequence[Placed]) -> Waterfall:
-    began = min(placed.event.timestamp for placed in turn)
-    whole = max(placed.event.timestamp for placed in turn) - began
+def _drawn(invocation_id: str, turn: Sequence[_Stored]) -> Waterfall:
+    times = [each.placed.event.timestamp for each in turn]
+    began, whole = min(times), max(times) - min(times)
     unit = WIDTH / whole if whole > 0 else 0.0
     counter = UsageCounter()  # which counts a response in several events once
-    for placed in turn:
-        counter.add(placed.event)
+    for each in turn:
+        counter.add(each.placed.event)
     return Waterfall(
         invocation_id=invocation_id,
         began=moment(began),
         seconds=whole,
         events=len(turn),
         tokens=counter.usage().tokens,
-        spans=tuple(
-            Span(
-                kind=each.kind,
-                name=each.name,
-                event_id=each.placed.event.id,
-                place=each.placed.place,
-                after=each.begin - began,
-                seconds=each.end - each.begin,
-                start=round(min((each.begin - began) * unit, WIDTH - 1), 1),
-                length=round(max(1.0, (each.end - each.begin) * unit), 1),
-                tokens=each.tokens,
-                failed=str(each.placed.event.error_code or ""),
-                request=each.placed.event.actions.artifact_delta.get(MODEL_REQUEST),
-                segment=each.placed.segment,
-            )
-            for each in _took(turn)
-        ),
+        spans=tuple(_span(each, began, unit) for each in _took(turn)),
     )
 
 
-def _took(turn: Sequence[Placed]) -> Iterator[_Took]:
-    """Yield what the events of a turn took; one whose clock was behind took nothing."""
+def _span(took: _Took, began: float, unit: float) -> Span:
+    event = took.placed.event
+    start = min((took.begin - began) * unit, WIDTH - 1)
+    return Span(
+        kind=took.kind,
+        name=took.name,
+        event_id=event.id,
+        place=took.placed.place,
+        after=took.begin - began,
+        seconds=took.end - took.begin,
+        start=round(start, 1),
+        length=round(min(max(1.0, (took.end - took.begin) * unit), WIDTH - start), 1),
+        tokens=took.tokens,
+        failed="" if took.commit else str(event.error_code or ""),
+        request=None if took.commit else event.actions.artifact_delta.get(MODEL_REQUEST),
+        segment=took.placed.segment,
+        commit=took.commit,
+        stored=moment(took.commit.time) if took.commit else "",
+    )
+
+
+def _took(turn: Sequence[_Stored]) -> Iterator[_Took]:
+    """Yield what the events of a turn, and their commits, took; one whose clock was behind took nothing."""
     calls: dict[str, float] = {}
-    before = turn[0].event.timestamp
-    for placed in turn:
-        event = placed.event
+    before = turn[0].placed.event.timestamp
+    for stored in turn:
+        placed, event = stored.placed, stored.placed.event
         end = event.timestamp
         responses = event.get_function_responses()[:MAX_PARTS]
         for response in responses:
@@ -127,6 +208,8 @@ def _took(turn: Sequence[Placed]) -> Iterator[_Took]:
             yield _Took(kind, _name(event), placed, end if kind == "user" else begin, end, tokens)
         calls |= {call.id: end for call in event.get_function_calls()[:MAX_PARTS] if call.id}
         before = end
+        if commit := stored.commit:
+            yield _Took("store", "", placed, end, max(end, commit.time), commit=commit)
 
 
 def _kind(event: Event) -> Kind:

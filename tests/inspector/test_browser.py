@@ -5,10 +5,12 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import pytest
+from google.adk.events import Event
 
 from gcp_adk_store import Store
 from tests.adk_server.conftest import chromium
@@ -84,9 +86,14 @@ HOSTILE: Final = [
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the store of both stories."""
+    return tmp_path_factory.mktemp("inspected")
+
+
+@pytest.fixture(scope="module")
+def site(folder: Path) -> Iterator[str]:
     """The address of an inspector of both stories."""
-    folder = tmp_path_factory.mktemp("inspected")
 
     async def fill() -> None:
         async with Store.local(folder / "support-store", session_limits=LIMITS) as store:
@@ -245,6 +252,37 @@ def test_more_events_come_as_one_scrolls(page: Browser, site: str) -> None:
     assert 50 == first
     assert 125 == page.run("new Set([...document.querySelectorAll('.permanent')].map(e => e.href)).size")
     assert "Look for newer events" in page.text
+    assert [] == page.wrong
+
+
+def test_a_timeline_shows_events_as_they_are_stored(page: Browser, site: str, folder: Path) -> None:
+    """Each with a span of the store, by a page that follows and is usable on a phone, until one stops it."""
+    place = {**CALM_PLACE, "session": "followed"}
+    who: dict[str, Any] = {"app_name": "support", "user_id": "ada", "session_id": "followed"}
+
+    async def say(*authors: str) -> None:
+        async with Store.local(folder / "support-store", session_limits=LIMITS) as store:
+            session = await store.sessions.get_session(**who) or await store.sessions.create_session(**who)
+            for author in authors:
+                await store.sessions.append_event(session, Event(author=author, invocation_id="e-1"))
+
+    asyncio.run(say("user"))
+    page.look_as(width=360)
+    page.open(address(site, "timeline", {**place, "follow": 1}))
+    asyncio.run(say("agent"))
+    page.appear("document.body.innerText.includes('store 1 event by')")
+    asyncio.run(say("agent"))
+    page.appear("document.querySelectorAll('rect.store').length === 2")
+    width = page.run("document.documentElement.scrollWidth")
+    split, found, text = page.run(SPLIT), unusable(page), page.text
+    page.keep(PICTURES / "inspector-followed.png")
+    page.click(".more a")
+    page.look_as()
+
+    assert "Waits for newer events. Stop" in text
+    assert "This page has events 1 to 3." in text
+    assert (True, [], []) == (width <= 360, split, found)
+    assert "Follow" in page.text
     assert [] == page.wrong
 
 

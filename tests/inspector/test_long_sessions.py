@@ -144,6 +144,7 @@ PAGES: Final[list[tuple[str, dict[str, Any]]]] = [
     ("find", {"app": "app", "user": "ada", "author": "agent"}),
     ("session", LONG),
     ("timeline", LONG),
+    ("timeline", {**LONG, "newest": "1"}),
     ("search", {**LONG, "q": "x" * 400}),
     ("compare", {**LONG, "other": "short"}),
     ("vitals", LONG),

@@ -2,7 +2,8 @@
 
 import asyncio
 import html
-from typing import Any
+import re
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -16,6 +17,8 @@ from gcp_adk_store.inspector import create_app
 from tests.inspector.story import CALM, CALM_PLACE, PDF, PNG, Read, client_of, seen
 from tests.support.small_pieces import set_numbers
 from tests.support.stored import change, put, session_path
+
+TIME: Final = "20[0-9: -]{17}Z"
 
 
 @pytest.mark.usefixtures("calm")
@@ -238,7 +241,89 @@ async def test_the_timeline_shows_turns_with_tokens(app: FastAPI) -> None:
     assert "2023-11-14 22:13:20Z , 3.00 s , 4 events, 100 in, 20 out tokens" in page.text
     assert "tool find_parcel 1.00 s 1.00 s" in page.text
     assert 25 == len(page.all("rect")) == len(links)
-    assert "The events before are sealed; segment 1 begins." in page.text
+    assert re.search(
+        "The events before are sealed, last written 20[0-9: -]{17}Z ; segment 1 begins.", page.text
+    )
+    assert re.search("All events before were stored by 20[0-9: -]{17}Z .", page.text)
+
+
+async def test_the_timeline_shows_what_was_stored_between_the_versions_that_pages_saw(
+    store: Store, calm: Session, app: FastAPI
+) -> None:
+    """One span for each, after its last event; a title adds none, and a restore begins anew."""
+    stored_by = rf"store (\d+ events?) by {TIME}"
+    await seen(app, "timeline")
+    for author in ("user", "agent"):
+        await store.sessions.append_event(calm, Event(author=author, invocation_id="e-6"))
+    await seen(app, "timeline")
+    await store.sessions.update_session_info(**CALM, title="Oslo")
+    await seen(app, "timeline")
+    await store.sessions.append_event(calm, Event(author="agent", invocation_id="e-6"))
+    page = await seen(app, "timeline", {**CALM_PLACE, "newest": "1"})
+    await store.restore_session(**CALM, at=Point.after_event(calm.events[26].id))
+    restored = await seen(app, "timeline")
+
+    assert ["2 events", "1 event"] == re.findall(stored_by, page.text)
+    assert 1 == page.text.count("All events before were stored by")
+    assert 28 + 2 == len(page.all("rect"))
+    assert 2 == len(page.all("rect", lambda each: each["class"] == "store"))
+    assert [] == re.findall(stored_by, restored.text)
+
+
+async def test_the_timeline_says_what_a_fork_took_over(store: Store, calm: Session, app: FastAPI) -> None:
+    """And counts what is stored after it from there on."""
+    fork = await store.fork_session(**CALM, to_session_id="f", at=Point.after_event(calm.events[7].id))
+    before = await seen(app, "timeline", {**CALM_PLACE, "session": "f"})
+    await store.sessions.append_event(fork, Event(author="user", invocation_id="e-9"))
+    after = await seen(app, "timeline", {**CALM_PLACE, "session": "f"})
+
+    assert re.search(f"The fork stored the 8 events before, {TIME} .", before.text)
+    assert "store 1 event by" not in before.text
+    assert "store 1 event by" in after.text
+    assert "All events before were stored by" not in after.text
+
+
+async def test_a_timeline_follows_a_session(
+    store: Store, calm: Session, app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has each event as soon as it is stored, with a span of the store, and then waits again."""
+    page = await seen(app, "timeline")
+    (follow,) = [each["href"] for each in page.all("a") if "follow=" in each["href"]]
+    async with client_of(app) as client:
+        place = Read((await client.get(follow)).text).one("div", lambda each: "hx-get" in each)["hx-get"]
+        asking = asyncio.create_task(client.get(place))
+        await store.sessions.append_event(calm, Event(author="user", invocation_id="e-6"))
+        news = Read((await asking).text)
+        set_numbers(monkeypatch, inspector_news_s=0.01)
+        again = news.one("div", lambda each: "hx-get" in each)["hx-get"]
+        silent = Read((await client.get(again)).text)
+
+    assert "store 1 event by" in news.text
+    assert "Turn e-6" in news.text
+    assert again != place
+    assert again == silent.one("div", lambda each: "hx-get" in each)["hx-get"]
+    assert "store 1 event by" in silent.text
+
+
+async def test_a_timeline_follows_a_session_without_events(
+    store: Store, app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for the first one, and knows that it is all that was stored."""
+    session = await store.sessions.create_session(**CALM)
+    page = await seen(app, "timeline", {**CALM_PLACE, "follow": "1"})
+    place = page.one("div", lambda each: "hx-get" in each)["hx-get"]
+    set_numbers(monkeypatch, inspector_waiting=0)
+    async with client_of(app) as client:
+        refused = await client.get(place)
+        monkeypatch.undo()
+        asking = asyncio.create_task(client.get(place))
+        await store.sessions.append_event(session, Event(author="user", invocation_id="e-1"))
+        news = Read((await asking).text)
+
+    assert 503 == refused.status_code
+    assert "The session has no events." in page.text
+    assert "store 1 event by" in news.text
+    assert "All events before were stored by" not in news.text
 
 
 async def test_a_timeline_of_many_turns_has_pages(
@@ -254,7 +339,8 @@ async def test_a_timeline_of_many_turns_has_pages(
     async with client_of(app) as client:
         while asked:
             shown.append(Read((await client.get(asked)).text))
-            asked = next((each["href"] for each in shown[-1].all("a") if "first=" in each["href"]), "")
+            links = [each["href"] for each in shown[-1].all("a") if "first=" in each["href"]]
+            asked = next((link for link in links if "follow=" not in link), "")
         documents = Read((await client.get("/vitals", params=CALM_PLACE)).text)
     turns = [word for page in shown for word in page.text.split() if word.startswith("turn-")]
     marks = [word for page in shown for word in page.text.split("segment ")[1:]]

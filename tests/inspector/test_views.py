@@ -30,7 +30,7 @@ from gcp_adk_store.inspector.masking import (
 from gcp_adk_store.inspector.matrix import MAX_CHANGES, MAX_KEYS, MatrixCollector
 from gcp_adk_store.inspector.pages import update_days_of
 from gcp_adk_store.inspector.reading import Placed
-from gcp_adk_store.inspector.waterfall import waterfalls
+from gcp_adk_store.inspector.waterfall import Commit, waterfalls
 from gcp_adk_store.model.keys import moment
 from gcp_adk_store.sessions.describe.decide import SessionInfo
 from tests.inspector.story import PDF, PNG, SVG, WAV
@@ -199,6 +199,25 @@ def test_a_waterfall_says_how_long_each_model_and_tool_took() -> None:
     assert [(0, 1), (0, 120), (120, 60), (120, 360), (480, 120)] == [
         (each.start, each.length) for each in turn.spans
     ]
+
+
+def test_a_waterfall_shows_commits_after_their_last_events() -> None:
+    """Each takes from its last event until it was stored, and less than no time if a clock is behind."""
+    events = [spoken("user", 100.0), spoken("agent", 104.0), spoken("agent", 110.0, error_code="STOPPED")]
+    commits = [
+        Commit(last=6, events=None, time=99.0),
+        Commit(last=7, events=1, time=101.0),
+        Commit(last=9, events=2, time=112.5),
+    ]
+    (turn,) = waterfalls(events, commits, first=7)
+    stored = [each for each in turn.spans if each.commit]
+
+    assert ["user", "store", "model", "model", "store"] == [each.kind for each in turn.spans]
+    assert [(0.0, 1.0, 0, 60), (10.0, 2.5, 599, 1)] == [
+        (each.after, each.seconds, each.start, each.length) for each in stored
+    ]
+    assert ["", "", "", "STOPPED", ""] == [each.failed for each in turn.spans]
+    assert (10.0, 3) == (turn.seconds, turn.events)
 
 
 def test_a_waterfall_without_time_or_with_clocks_behind_is_drawn() -> None:

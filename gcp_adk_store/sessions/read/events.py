@@ -2,7 +2,7 @@
 
 import asyncio
 from bisect import bisect_left, bisect_right
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -117,8 +117,12 @@ class SessionEvents:
         limit: int | None,
         direction: Literal["forward", "backward"],
         follow: bool,
+        seen: Callable[[StoredSession], None] = lambda _: None,
     ) -> AsyncGenerator[SessionEvent]:
-        """Yield the events of a session as the service's ``iter_events``, which has the errors."""
+        """Yield the events of a session as the service's ``iter_events``, which has the errors.
+
+        *seen* is called with each version of the session before its events.
+        """
         require_limit(limit)
         backward = direction == "backward"
         if follow and backward:
@@ -128,6 +132,7 @@ class SessionEvents:
         count = 0
         async with aclosing(versions(self._storage, key) if follow else self._once(key)) as found:
             async for stored in found:
+                seen(stored)
                 if last is None:
                     place = _start(stored, cursor, backward=backward)
                 else:
