@@ -4,10 +4,10 @@ import base64
 import hashlib
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeAlias, TypeVar
 
 from gcp_adk_store import machine
 from gcp_adk_store.codec.packing import RunningChecksum
@@ -18,64 +18,7 @@ from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.file_names import PART, FileNames, translated
 from gcp_adk_store.local.object_rows import Content, unowned
 from gcp_adk_store.local.opening import synchronise
-from gcp_adk_store.model.payloads import LeftFile
 from gcp_adk_store.settings import ArtifactLimits
-
-
-class Draft(Protocol):
-    """Bytes that are being written."""
-
-    async def write(self, data: bytes) -> None:
-        """Append *data*."""
-        ...
-
-    async def finish(self) -> Content:
-        """Make all bytes durable and return their description."""
-        ...
-
-
-class Contents(Protocol):
-    """Keeps bytes by ids of its own."""
-
-    def draft(self) -> AbstractAsyncContextManager[Draft]:
-        """Write bytes within a block, which ends by recording who has them.
-
-        If the block fails, they are removed; if its outcome is unknown, they are in doubt: a look at what
-        was left removes them unless an object has them.
-
-        Raises:
-            AccessDeniedError: this user may not write there.
-            UnavailableError: the disk is full or fails.
-        """
-        ...
-
-    async def read(self, content: str, start: int, end: int) -> bytes | None:
-        """Return bytes from *start* up to *end*, fewer if the content ends before; ``None`` if it is gone."""
-        ...
-
-    def require(self, content: str) -> None:
-        """Require that a content is there, within the transaction that records its object.
-
-        Raises:
-            UnavailableError: it was removed, because nobody seemed to write it.
-        """
-        ...
-
-    def doubt(self, contents: Sequence[str]) -> None:
-        """Note contents that no object will have, within the transaction that removes the last one.
-
-        Raises:
-            UnavailableError, AccessDeniedError: the system refuses.
-        """
-        ...
-
-    async def remove(self, contents: Sequence[str]) -> None:
-        """Remove contents that no object has any more; those that cannot be removed stay in doubt."""
-        ...
-
-    async def close(self) -> None:
-        """Let running steps finish and end own threads; a later call starts them again."""
-        ...
 
 
 class Summing:
@@ -99,7 +42,7 @@ class Summing:
 
 
 class MemoryContents:
-    """Contents in memory, beside a database that is in memory."""
+    """Contents in memory, beside a database that is in memory; the methods are those of `FileContents`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -107,7 +50,7 @@ class MemoryContents:
 
     @asynccontextmanager
     async def draft(self) -> AsyncIterator["MemoryDraft"]:
-        """Collect bytes within a block; see :meth:`Contents.draft`."""
+        """Collect bytes within a block."""
         name = machine.random_bytes(16).hex()
         self._kept[name] = bytearray()
         try:
@@ -119,7 +62,7 @@ class MemoryContents:
             raise
 
     async def read(self, content: str, start: int, end: int) -> bytes | None:
-        """Return a part of a content; see :meth:`Contents.read`."""
+        """Return a part of a content."""
         kept = self._kept.get(content)
         return None if kept is None else bytes(kept[start:end])
 
@@ -130,7 +73,7 @@ class MemoryContents:
         """Note nothing: they end with the process."""
 
     async def remove(self, contents: Sequence[str]) -> None:
-        """Remove contents that no object has; see :meth:`Contents.remove`."""
+        """Remove contents that no object has."""
         if contents:
             # A cancelled call may have recorded an object that has them.
             for content in await self._database.read(lambda connection: unowned(connection, contents)):
@@ -176,7 +119,15 @@ class FileContents:
 
     @asynccontextmanager
     async def draft(self) -> AsyncIterator["FileDraft"]:
-        """Write a file within a block; see :meth:`Contents.draft`."""
+        """Write a file within a block, which ends by recording who has it.
+
+        If the block fails, the file is removed; if its outcome is unknown, it is in doubt: a look at what was
+        left removes it unless an object has it.
+
+        Raises:
+            AccessDeniedError: this user may not write there.
+            UnavailableError: the disk is full or fails.
+        """
         draft = FileDraft(self._names, self._threads)
         try:
             yield draft
@@ -190,20 +141,24 @@ class FileContents:
             draft.release()  # after a cancellation, too, perhaps an object has it
 
     async def read(self, content: str, start: int, end: int) -> bytes | None:
-        """Return a part of a file; see :meth:`Contents.read`."""
+        """Return bytes from *start* up to *end*, fewer if the file ends before; ``None`` if it is gone."""
 
-        def work() -> bytes | None:
+        def work(names: FileNames) -> bytes | None:
             try:
-                with self._names.path(content).open("rb") as file:
+                with names.path(content).open("rb") as file:
                     file.seek(start)
                     return file.read(end - start)
             except FileNotFoundError:
                 return None
 
-        return await self._run(work)
+        return await self.run(work)
 
     def require(self, content: str) -> None:
-        """Require a whole file; see :meth:`Contents.require`."""
+        """Require that a whole file is there, within the transaction that records its object.
+
+        Raises:
+            UnavailableError: it was removed, because nobody seemed to write it.
+        """
         path = self._names.path(content)
         if not path.exists():
             raise UnavailableError(
@@ -211,13 +166,17 @@ class FileContents:
             )
 
     def doubt(self, contents: Sequence[str]) -> None:
-        """Mark files; see :meth:`Contents.doubt`."""
+        """Mark files that no object will have, within the transaction that removes the last one.
+
+        Raises:
+            UnavailableError, AccessDeniedError: the system refuses.
+        """
         with translated(self._names.folder):
             for content in contents:
                 self._names.mark_removal(content)
 
     async def remove(self, contents: Sequence[str]) -> None:
-        """Remove files, temporary ones too, then their marks; see :meth:`Contents.remove`."""
+        """Remove files that no object has any more, then their marks; what cannot be removed stays marked."""
 
         def work() -> None:
             for content in contents:
@@ -226,18 +185,6 @@ class FileContents:
 
         if contents:
             await self._threads.run(work)
-
-    async def pending(self, *, now: float) -> list[LeftFile]:
-        """Return the files that marks name."""
-        return await self._run(lambda: list(self._names.pending(now=now)))
-
-    async def folders(self) -> list[int]:
-        """Return the numbers of the folders that have had a file, at most 256."""
-        return await self._run(self._names.folders)
-
-    async def listed(self, number: int) -> list[LeftFile]:
-        """Return all files of a folder, temporary ones too."""
-        return await self._run(lambda: list(self._names.listed(number)))
 
     def unlink(self, content: str) -> bool:
         """Remove a file that no object has, unless a writer holds it; return whether it is gone.
@@ -258,18 +205,20 @@ class FileContents:
         with translated(self._names.folder):
             self._names.unmark(content)
 
-    async def synchronise(self) -> None:
-        """Make removals of this process durable."""
-        await self._run(self._names.synchronise)
-
     async def close(self) -> None:
-        """End the threads; see :meth:`Contents.close`."""
+        """Let running steps finish and end own threads; a later call starts them again."""
         await self._threads.close()
 
-    async def _run(self, step: Callable[[], T]) -> T:
+    async def run(self, step: Callable[[FileNames], T]) -> T:
+        """Return what *step* returns, which blocks, from a thread.
+
+        Raises:
+            UnavailableError, AccessDeniedError, InvalidInputError: the system refuses.
+        """
+
         def work() -> T:
             with translated(self._names.folder):
-                return step()
+                return step(self._names)
 
         return await self._threads.run(work)
 
@@ -342,6 +291,10 @@ class FileDraft:
             self._names.make(path.parent)
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         return self._descriptor
+
+
+Contents: TypeAlias = FileContents | MemoryContents
+"""Keeps bytes by ids of its own."""
 
 
 def _is_refusal(exc: BaseException) -> bool:

@@ -21,12 +21,12 @@ _HAS_LOCKS: Final = bool(fcntl)
 ABANDONED_AGE_S: Final = 24 * 3600.0
 """The age from which nobody writes a file, where the system has no locks that say so."""
 
-FOLDERS: Final = 256
 PART: Final = ".part"
 
-_NEW, _WRITING, _REMOVAL = ".new", ".write", ".remove"
+_WRITING, _REMOVAL = ".write", ".remove"
+_FOLDER: Final = re.compile(r"[0-9a-f]{2}")
 _NAME: Final = re.compile(r"[0-9a-f]{32}(\.part)?")
-_MARK: Final = re.compile(r"[0-9a-f]{32}\.(new|write|remove)")
+_MARK: Final = re.compile(r"[0-9a-f]{32}\.(write|remove)")
 
 
 class FileNames:
@@ -57,21 +57,15 @@ class FileNames:
         self._made.add(folder)
 
     def mark_writing(self, content: str) -> int:
-        """Mark a file before its first byte; return the descriptor that holds the mark's lock."""
+        """Mark a file before its first byte; return the descriptor that holds the mark's lock.
+
+        A look that comes before the lock removes the mark, and may then remove the file: so whoever records
+        an object requires its file.
+        """
         self.make(self._marks)
-        new = self._mark(content, _NEW)
-        while True:
-            descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
-                _lock(descriptor)  # before it has a name that others judge by its lock
-                new.rename(self._mark(content, _WRITING))
-            except FileNotFoundError:
-                os.close(descriptor)  # a sweep whose clock is a day ahead came before the lock
-            except BaseException:
-                os.close(descriptor)
-                raise
-            else:
-                return descriptor
+        descriptor = os.open(self._mark(content, _WRITING), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        _lock(descriptor)
+        return descriptor
 
     def mark_removal(self, content: str) -> None:
         """Mark a file before the object that has it is removed."""
@@ -80,7 +74,7 @@ class FileNames:
 
     def unmark(self, content: str) -> None:
         """Remove the marks of a file that has an object."""
-        for why in (_NEW, _WRITING, _REMOVAL):
+        for why in (_WRITING, _REMOVAL):
             self._mark(content, why).unlink(missing_ok=True)
 
     def unlink(self, content: str, *, with_writer: bool = False) -> None:
@@ -96,38 +90,33 @@ class FileNames:
     def is_held(self, content: str) -> bool:
         """Return whether a writer that runs may be about to record an object with the file."""
         # The file itself has the lock of a writer of release 0.1.
-        marks = (self._mark(content, _NEW), self._mark(content, _WRITING))
-        paths = (*marks, self.path(content, PART), self.path(content))
+        paths = (self._mark(content, _WRITING), self.path(content, PART), self.path(content))
         return any(map(_is_locked, paths))
 
-    def pending(self, *, now: float) -> Iterator[LeftFile]:
-        """Yield the files that marks name, each once, also those that are gone: their marks are left."""
-        seen = set()
+    def pending(self) -> list[LeftFile]:
+        """Return the files that marks name, each once, also those that are gone: their marks are left."""
+        marked: dict[str, LeftFile] = {}
         for entry in _entries(self._marks):
-            content, _, why = entry.name.partition(".")
-            if not _MARK.fullmatch(entry.name) or content in seen:
-                continue
-            with suppress(FileNotFoundError):  # removed meanwhile
-                marked_at = entry.stat().st_mtime
-                # A writer renames a new mark at once, unless it is killed.
-                if f".{why}" == _NEW and marked_at > now - ABANDONED_AGE_S:
-                    continue
-                seen.add(content)
-                yield self._found(content, marked_at)
+            content = entry.name.partition(".")[0]
+            if _MARK.fullmatch(entry.name) and content not in marked:
+                with suppress(FileNotFoundError):  # removed meanwhile
+                    marked[content] = self._found(content, entry.stat().st_mtime)
+        return [*marked.values()]
 
-    def folders(self) -> list[int]:
-        """Return the numbers of the folders that are there, of :data:`FOLDERS`; a file makes its own."""
-        there = {entry.name for entry in _entries(self.folder)}
-        return [number for number in range(FOLDERS) if f"{number:02x}" in there]
+    def folders(self) -> list[str]:
+        """Return the names of the folders of files, at most 256."""
+        return [entry.name for entry in _entries(self.folder) if _FOLDER.fullmatch(entry.name)]
 
-    def listed(self, number: int) -> Iterator[LeftFile]:
-        """Yield the files of the folder *number*."""
-        for entry in _entries(self.folder / f"{number:02x}"):
+    def listed(self, name: str) -> list[LeftFile]:
+        """Return all files of the folder *name*, temporary ones too."""
+        found = []
+        for entry in _entries(self.folder / name):
             # A name of another folder is not that of an object's file: nothing here would remove it.
-            if _NAME.fullmatch(entry.name) and entry.name.startswith(f"{number:02x}"):
+            if _NAME.fullmatch(entry.name) and entry.name.startswith(name):
                 with suppress(FileNotFoundError):  # removed meanwhile
                     content = entry.name.removesuffix(PART)
-                    yield self._described(content, Path(entry.path), entry.stat())
+                    found.append(self._described(content, Path(entry.path), entry.stat()))
+        return found
 
     def synchronise(self) -> None:
         """Make removals by this object durable."""

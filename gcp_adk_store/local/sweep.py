@@ -12,6 +12,7 @@ import logging
 import math
 import sqlite3
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from google.adk.platform import time as platform_time
@@ -22,7 +23,7 @@ from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.local import object_rows
 from gcp_adk_store.local.contents import Contents, FileContents
 from gcp_adk_store.local.database import Database
-from gcp_adk_store.local.file_names import ABANDONED_AGE_S
+from gcp_adk_store.local.file_names import ABANDONED_AGE_S, FileNames
 from gcp_adk_store.model.payloads import LeftFile
 
 _FILES_AT_ONCE: Final = 500
@@ -41,12 +42,12 @@ class Leftovers:
 
         Takes 1 listing of the marks, and with *every* up to 257 more and 1 look at the table for each file.
         """
-        marked = await self._contents.pending(now=platform_time.get_time())
+        marked = await self._contents.run(FileNames.pending)
         found = {
             each.content: each for each in await self.unowned([each for each in marked if each.is_there])
         }
-        for number in await self._contents.folders() if every else ():
-            listed = await self._contents.listed(number)
+        for folder in await self._contents.run(FileNames.folders) if every else ():
+            listed = await self._contents.run(partial(FileNames.listed, name=folder))
             found |= {each.content: each for each in await self.unowned(listed)}
         return [*found.values()]
 
@@ -56,7 +57,7 @@ class Leftovers:
         All removals of this process are durable on return.
         """
         held = {*await self.settle([each.content for each in files])}
-        await self._contents.synchronise()
+        await self._contents.run(FileNames.synchronise)
         return [each for each in files if each.content in held]
 
     async def settle(self, contents: Sequence[str]) -> list[str]:
@@ -212,14 +213,14 @@ def _remove_expired(connection: sqlite3.Connection, contents: Contents, now: flo
 
 
 async def _remove_left(left: Leftovers, contents: FileContents, now: float) -> int:
-    pending = await contents.pending(now=now)
+    pending = await contents.run(FileNames.pending)
     unowned = [each.content for each in await left.unowned(pending) if each.is_there]
     held = await left.settle([each.content for each in pending])
     removed = len({*unowned} - {*held})
     looked_at = 0
     # In random order, so that each file is reached some day if one sweep cannot look at all.
-    for number in sorted(await contents.folders(), key=lambda _: machine.random_bytes(8)):
-        listed = await contents.listed(number)
+    for folder in sorted(await contents.run(FileNames.folders), key=lambda _: machine.random_bytes(8)):
+        listed = await contents.run(partial(FileNames.listed, name=folder))
         old = [each for each in listed if each.since < now - ABANDONED_AGE_S]
         unowned = [each.content for each in await left.unowned(old)]
         removed += len(unowned) - len(await left.settle(unowned))
