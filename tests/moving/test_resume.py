@@ -446,7 +446,7 @@ async def test_an_interval_that_is_no_time_is_refused(interval_s: float) -> None
 
 async def test_a_copy_that_goes_on_keeps_state_of_an_event_that_was_redacted() -> None:
     """The source keeps the value, which no event has any more; the next copy finds nothing to do."""
-    who = {"app_name": APP, "user_id": "u", "session_id": "s"}
+    who: dict[str, Any] = {"app_name": APP, "user_id": "u", "session_id": "s"}
     async with Store.local(":memory:") as one, Store.local(":memory:") as other:
         session = await one.sessions.create_session(**who)
         await one.sessions.append_event(session, event("first"))
