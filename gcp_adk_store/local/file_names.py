@@ -23,10 +23,10 @@ ABANDONED_AGE_S: Final = 24 * 3600.0
 
 PART: Final = ".part"
 
-_WRITING, _REMOVAL = ".write", ".remove"
+_NEW, _WRITING, _REMOVAL = ".new", ".write", ".remove"
 _FOLDER: Final = re.compile(r"[0-9a-f]{2}")
 _NAME: Final = re.compile(r"[0-9a-f]{32}(\.part)?")
-_MARK: Final = re.compile(r"[0-9a-f]{32}\.(write|remove)")
+_MARK: Final = re.compile(r"[0-9a-f]{32}\.(new|write|remove)")
 
 
 class FileNames:
@@ -57,15 +57,21 @@ class FileNames:
         self._made.add(folder)
 
     def mark_writing(self, content: str) -> int:
-        """Mark a file before its first byte; return the descriptor that holds the mark's lock.
-
-        A look that comes before the lock removes the mark, and may then remove the file: so whoever records
-        an object requires its file.
-        """
+        """Mark a file before its first byte; return the descriptor that holds the mark's lock."""
         self.make(self._marks)
-        descriptor = os.open(self._mark(content, _WRITING), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        _lock(descriptor)
-        return descriptor
+        new = self._mark(content, _NEW)
+        while True:
+            descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                _lock(descriptor)  # before it has a name that others judge by its lock
+                new.rename(self._mark(content, _WRITING))
+            except FileNotFoundError:
+                os.close(descriptor)  # a sweep whose clock is a day ahead came before the lock
+            except BaseException:
+                os.close(descriptor)
+                raise
+            else:
+                return descriptor
 
     def mark_removal(self, content: str) -> None:
         """Mark a file before the object that has it is removed."""
@@ -74,7 +80,7 @@ class FileNames:
 
     def unmark(self, content: str) -> None:
         """Remove the marks of a file that has an object."""
-        for why in (_WRITING, _REMOVAL):
+        for why in (_NEW, _WRITING, _REMOVAL):
             self._mark(content, why).unlink(missing_ok=True)
 
     def unlink(self, content: str, *, with_writer: bool = False) -> None:
@@ -90,17 +96,22 @@ class FileNames:
     def is_held(self, content: str) -> bool:
         """Return whether a writer that runs may be about to record an object with the file."""
         # The file itself has the lock of a writer of release 0.1.
-        paths = (self._mark(content, _WRITING), self.path(content, PART), self.path(content))
+        marks = (self._mark(content, _NEW), self._mark(content, _WRITING))
+        paths = (*marks, self.path(content, PART), self.path(content))
         return any(map(_is_locked, paths))
 
-    def pending(self) -> list[LeftFile]:
+    def pending(self, *, now: float) -> list[LeftFile]:
         """Return the files that marks name, each once, also those that are gone: their marks are left."""
         marked: dict[str, LeftFile] = {}
         for entry in _entries(self._marks):
-            content = entry.name.partition(".")[0]
-            if _MARK.fullmatch(entry.name) and content not in marked:
-                with suppress(FileNotFoundError):  # removed meanwhile
-                    marked[content] = self._found(content, entry.stat().st_mtime)
+            content, _, why = entry.name.partition(".")
+            if not _MARK.fullmatch(entry.name) or content in marked:
+                continue
+            with suppress(FileNotFoundError):  # removed meanwhile
+                marked_at = entry.stat().st_mtime
+                # A writer renames a new mark at once, unless it is killed.
+                if f".{why}" != _NEW or marked_at <= now - ABANDONED_AGE_S:
+                    marked[content] = self._found(content, marked_at)
         return [*marked.values()]
 
     def folders(self) -> list[str]:

@@ -42,7 +42,7 @@ class Leftovers:
 
         Takes 1 listing of the marks, and with *every* up to 257 more and 1 look at the table for each file.
         """
-        marked = await self._contents.run(FileNames.pending)
+        marked = await self._contents.run(partial(FileNames.pending, now=platform_time.get_time()))
         found = {
             each.content: each for each in await self.unowned([each for each in marked if each.is_there])
         }
@@ -213,7 +213,7 @@ def _remove_expired(connection: sqlite3.Connection, contents: Contents, now: flo
 
 
 async def _remove_left(left: Leftovers, contents: FileContents, now: float) -> int:
-    pending = await contents.run(FileNames.pending)
+    pending = await contents.run(partial(FileNames.pending, now=now))
     unowned = [each.content for each in await left.unowned(pending) if each.is_there]
     held = await left.settle([each.content for each in pending])
     removed = len({*unowned} - {*held})
