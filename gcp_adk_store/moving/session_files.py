@@ -144,9 +144,9 @@ async def import_jsonl(
 
     With ``on_conflict="overwrite"`` the stored session stays as it is until the new one is read to its last
     line and checked. A store of this library then exchanges both in one commit, also if others append
-    meanwhile. ADK's other services have no such step: a temporary file holds the new session, the old one is
-    deleted, and comes back if the service cannot hold the new one. A kill in that moment leaves none, or one
-    with its first events; import the file again.
+    meanwhile. ADK's other services have no such step: memory holds the new session, the old one is deleted,
+    and comes back if the service cannot hold the new one. A kill in that moment leaves none, or one with its
+    first events; import the file again.
 
     Args:
         file: The lines.
@@ -177,8 +177,8 @@ async def import_jsonl(
                 made = record
                 if last is None and isinstance(into, OwnStore):  # others make a session event by event
                     made, early = replace(record, events=_then_shared(record, into)), record.shared
-                with lines.of_a_session():
-                    is_made = await _put(made, into, on_conflict, report, lines)
+                with lines.naming_failures():
+                    is_made = await _put(made, into, on_conflict, report)
                 if is_made:
                     last = record
                 else:
@@ -216,9 +216,7 @@ async def _put_shared(into: Target, last: Record | None, *, unless: ScopedState 
         await into.put_shared(last.header.key.owner, last.shared)
 
 
-async def _put(
-    record: Record, into: Target, on_conflict: OnConflict, report: Report, lines: "_Lines"
-) -> bool:
+async def _put(record: Record, into: Target, on_conflict: OnConflict, report: Report) -> bool:
     """Make a session, and return whether it was made."""
     key = record.header.key
     async with into.open(key) as there:
@@ -227,8 +225,7 @@ async def _put(
         report.unchanged += 1
         return False
     if on_conflict == "overwrite":
-        with lines.of_a_write():
-            report.events += await into.replace(record, record.events)
+        report.events += await into.replace(record, record.events)
         report.replaced += taken
         report.copied += not taken
         return True
@@ -241,8 +238,7 @@ async def _put(
             session=record.header.key.session,
         )
         record = elsewhere(replace(record, header=replace(record.header, key=key)))
-    with lines.of_a_write():
-        report.events += await into.write(record, record.events)
+    report.events += await into.write(record, record.events)
     report.copied += 1
     return True
 
@@ -355,34 +351,22 @@ class _Lines:
         return kind, content
 
     @contextmanager
-    def of_a_session(self) -> Iterator[None]:
-        """Name the line that was read last where a service of ADK refuses a session, by any error.
-
-        Raises:
-            InvalidInputError: the service cannot hold the session.
-            UnavailableError: it does not answer.
-        """
-        try:
-            yield
-        except StoreError:
-            raise
-        except Exception as exc:
-            says = f"{_NOT_HELD}: {failure_of_one(exc)}; see the cause"
-            raise self.wrong(says, way_out="") from exc
-
-    @contextmanager
-    def of_a_write(self) -> Iterator[None]:
-        """Name the line that was read last where this library refuses what a session has.
+    def naming_failures(self) -> Iterator[None]:
+        """Name the line that was read last where the target refuses a session: a service of ADK by any error.
 
         Raises:
             InvalidInputError: the target cannot hold the session, or the line is wrong.
+            UnavailableError: a service of ADK does not answer.
         """
         try:
             yield
-        except InvalidInputError as exc:
-            if exc is self._wrong:
+        except StoreError as exc:
+            if exc is self._wrong or not isinstance(exc, InvalidInputError):
                 raise
             raise self.wrong(f"{_NOT_HELD}: {exc}", way_out="") from exc
+        except Exception as exc:
+            says = f"{_NOT_HELD}: {failure_of_one(exc)}; see the cause"
+            raise self.wrong(says, way_out="") from exc
 
     def wrong(self, says: str, *, way_out: str = "; export the sessions again") -> InvalidInputError:
         """Return the error for the line that was read last."""

@@ -1,10 +1,6 @@
 """An import over a stored session: the new one is whole and checked before the old one goes, in one step."""
 
 import io
-import os
-import stat
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -135,45 +131,3 @@ async def test_a_service_of_adk_that_cannot_hold_the_new_session_has_the_old_one
     assert before is not None
     assert after is not None
     assert (before.events, before.state) == (after.events, after.state)
-
-
-class Watching(InMemorySessionService):
-    """Looks at the open files of a folder whenever it gets an event."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self.folder = folder
-        self.modes: set[int] = set()
-        self.names: set[str] = set()
-
-    async def append_event(self, session: Session, event: Event) -> Event:
-        """Look first."""
-        self._look()
-        return await super().append_event(session, event)
-
-    def _look(self) -> None:
-        for opened in Path("/proc/self/fd").iterdir():
-            with suppress(OSError):
-                if opened.readlink().is_relative_to(self.folder):
-                    self.modes.add(stat.S_IMODE(opened.stat().st_mode))
-        self.names |= {each.name for each in self.folder.iterdir()}
-
-
-async def test_what_is_spooled_is_for_this_user_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever the umask: mode 0600, and no name; the events come back equal."""
-    lines = await lines_of(new_events())
-    service = Watching(tmp_path)
-    await fill(service, [("ada", "s1", many(5))])
-    monkeypatch.setattr(tempfile, "tempdir", f"{tmp_path}")
-    umask = os.umask(0)
-    try:
-        await import_jsonl(io.BytesIO(b"".join(lines)), service, on_conflict="overwrite")
-    finally:
-        os.umask(umask)
-    found = await service.get_session(**WHO)
-
-    assert ({0o600}, set()) == (service.modes, service.names)
-    assert found is not None
-    assert [one.id for one in new_events()] == [one.id for one in found.events]
