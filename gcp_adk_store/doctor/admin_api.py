@@ -1,7 +1,7 @@
 """Read a deployment's configuration from Google's REST APIs, without changes."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -21,88 +21,60 @@ _CONFIGURED: Final = "indexConfig.usesAncestorConfig:false OR ttlConfig:*"
 """The only filter for fields that the Admin API accepts: fields with a configuration of their own."""
 
 
+OF_DATABASE: Final = ("database", "indexes", "fields", "project_permissions")
+"""What the doctor asks about a database."""
+OF_RECOVERY: Final = ("database", "backups", "schedules")
+"""What says how long a database keeps deleted data: it, all backups, and their schedules."""
+
+
 def look(
-    credentials: SharedToken,
-    place: Place,
-    *,
-    at_database: bool = True,
-    at_bucket: bool = True,
-    endpoint: str | None = None,
+    credentials: SharedToken, place: Place, names: Iterable[str], *, endpoint: str | None = None
 ) -> dict[str, Answer]:
-    """Return the APIs' answers about *place*, or only about its database or its bucket; it blocks.
+    """Return the APIs' answers about *place* by *names*; it blocks.
 
     Args:
         credentials: Whose token the requests carry.
         place: The deployment.
-        at_database: Whether to ask about the database: ``database``, ``indexes``, ``fields`` and
-            ``project_permissions``; ``services`` is always asked for.
-        at_bucket: Whether to ask about the bucket, if *place* has one: ``bucket`` and ``bucket_permissions``;
-            also about that of anchors: ``anchors`` and ``anchors_permissions``.
+        names: What to ask for: ``services``; those of :data:`OF_DATABASE` and :data:`OF_RECOVERY`; of the
+            bucket that *place* has ``bucket`` and ``bucket_permissions``; of that of anchors ``anchors`` and
+            ``anchors_permissions``.
         endpoint: The URL of the APIs, with ``{api}`` for an API's name; by default the credentials' universe.
 
     Raises:
         CredentialsError, UnavailableError: the credentials yield no token.
     """
     root = endpoint or f"https://{{api}}.{credentials.universe_domain}"
-    database = f"{root.format(api='firestore')}/v1/{place.database_path}"
-    buckets = f"{root.format(api='storage')}/storage/v1/b"
-    services = f"{root.format(api='serviceusage')}/v1/projects/{place.project}/services:batchGet"
-    permissions = f"{root.format(api='cloudresourcemanager')}/v1/projects/{place.project}:testIamPermissions"
-    names = access.services(place, credentials.universe_domain)
-    with AuthorizedSession(credentials) as session:
-        ask, ask_for_all = partial(_ask, session), partial(_ask_for_all, session)
-        found = {
-            "services": ask(services, names=[f"projects/{place.project}/services/{each}" for each in names])
-        }
-        if at_database:
-            groups = f"{database}/collectionGroups/-"
-            found |= {
-                "database": ask(database),
-                "indexes": ask_for_all(f"{groups}/indexes", "indexes"),
-                "fields": ask_for_all(f"{groups}/fields", "fields", filter=_CONFIGURED),
-                "project_permissions": ask(permissions, json={"permissions": access.DATABASE_PERMISSIONS}),
-            }
-        for name, bucket, permissions_of_bucket in (
-            ("bucket", place.bucket, access.BUCKET_PERMISSIONS),
-            ("anchors", place.anchors, access.PERMISSIONS),
-        ):
-            if at_bucket and bucket:
-                url = f"{buckets}/{quote(bucket, safe='')}"
-                found[name] = ask(url, projection="noAcl")
-                found[f"{name}_permissions"] = ask(
-                    f"{url}/iam/testPermissions", permissions=permissions_of_bucket
-                )
-    return found
-
-
-def look_at_recovery(
-    credentials: SharedToken,
-    place: Place,
-    *,
-    at_database: bool,
-    at_bucket: bool,
-    endpoint: str | None = None,
-) -> dict[str, Answer]:
-    """Return answers on how long deleted data is kept; the arguments and errors are those of :func:`look`.
-
-    About the database: ``database``, ``backups`` of all databases of the project, and ``schedules`` of its
-    backups. About the bucket: ``bucket``.
-    """
-    root = endpoint or f"https://{{api}}.{credentials.universe_domain}"
     firestore = f"{root.format(api='firestore')}/v1"
-    found: dict[str, Answer] = {}
+    database = f"{firestore}/{place.database_path}"
+    groups = f"{database}/collectionGroups/-"
+    bucket, anchors = (
+        f"{root.format(api='storage')}/storage/v1/b/{quote(name or '', safe='')}"
+        for name in (place.bucket, place.anchors)
+    )
+    project = f"projects/{place.project}"
+    services = access.services(place, credentials.universe_domain)
     with AuthorizedSession(credentials) as session:
-        if at_database:
-            backups = f"{firestore}/projects/{place.project}/locations/-/backups"
-            found |= {
-                "database": _ask(session, f"{firestore}/{place.database_path}"),
-                "backups": _ask_for_all(session, backups, "backups"),
-                "schedules": _ask(session, f"{firestore}/{place.database_path}/backupSchedules"),
-            }
-        if at_bucket:
-            url = f"{root.format(api='storage')}/storage/v1/b/{quote(place.bucket or '', safe='')}"
-            found["bucket"] = _ask(session, url, projection="noAcl")
-    return found
+        ask, ask_for_all = partial(partial, _ask, session), partial(partial, _ask_for_all, session)
+        asks: dict[str, Callable[[], Answer]] = {
+            "services": ask(
+                f"{root.format(api='serviceusage')}/v1/{project}/services:batchGet",
+                names=[f"{project}/services/{each}" for each in services],
+            ),
+            "database": ask(database),
+            "indexes": ask_for_all(f"{groups}/indexes", "indexes"),
+            "fields": ask_for_all(f"{groups}/fields", "fields", filter=_CONFIGURED),
+            "project_permissions": ask(
+                f"{root.format(api='cloudresourcemanager')}/v1/{project}:testIamPermissions",
+                json={"permissions": access.DATABASE_PERMISSIONS},
+            ),
+            "backups": ask_for_all(f"{firestore}/{project}/locations/-/backups", "backups"),
+            "schedules": ask(f"{database}/backupSchedules"),
+            "bucket": ask(bucket, projection="noAcl"),
+            "bucket_permissions": ask(f"{bucket}/iam/testPermissions", permissions=access.BUCKET_PERMISSIONS),
+            "anchors": ask(anchors, projection="noAcl"),
+            "anchors_permissions": ask(f"{anchors}/iam/testPermissions", permissions=access.PERMISSIONS),
+        }
+        return {name: asks[name]() for name in names}
 
 
 def _ask_for_all(session: requests.Session, url: str, items: str, **params: str) -> Answer:

@@ -90,9 +90,7 @@ async def _of_keys(
     credentials = StoreCredentials.from_settings(chosen, scopes=PLATFORM_SCOPES)
     place = replace(facts.place, database=envelope.keys_database, bucket=None)
     token = await credentials.ready()
-    answers = await asyncio.to_thread(
-        admin_api.look_at_recovery, token, place, at_database=True, at_bucket=False, endpoint=endpoint
-    )
+    answers = await asyncio.to_thread(admin_api.look, token, place, admin_api.OF_RECOVERY, endpoint=endpoint)
     return replace(found, answers=answers)
 
 
@@ -109,18 +107,22 @@ async def _asked(facts: Facts, chosen: StoreSettings, endpoint: str | None) -> F
         StoreSettings(project=project)  # refuses a malformed project of the credentials
         place = replace(facts.place, project=project)
         answers = await asyncio.to_thread(
-            admin_api.look,
-            found.token,
-            place,
-            at_database=not facts.on_firestore_emulator,
-            at_bucket=not facts.on_storage_emulator,
-            endpoint=endpoint,
+            admin_api.look, found.token, place, asked_of(facts), endpoint=endpoint
         )
     except (CredentialsError, UnavailableError) as exc:
         place = replace(facts.place, project=project or "PROJECT")
         return replace(facts, place=place, refusal=str(exc))
     # Some credentials know their account only once they have a token.
     return replace(facts, place=place, identity=credentials.identity(), answers=answers)
+
+
+def asked_of(facts: Facts) -> list[str]:
+    """Return what to ask the APIs about the parts that are not emulated."""
+    names = ["services", *(() if facts.on_firestore_emulator else admin_api.OF_DATABASE)]
+    buckets = {"bucket": facts.place.bucket, "anchors": facts.place.anchors}
+    for name, bucket in buckets.items():
+        names += [name, f"{name}_permissions"] if bucket and not facts.on_storage_emulator else []
+    return names
 
 
 async def _probed(facts: Facts, chosen: StoreSettings, *, samples: int, deadline_s: float) -> Facts:

@@ -121,7 +121,7 @@ class KeysFacts:
     database: str
     """The database of data keys."""
     answers: Mapping[str, Answer] = field(default_factory=dict)
-    """As those of :func:`~gcp_adk_store.doctor.admin_api.look_at_recovery`; empty on an emulator."""
+    """As those of :data:`~gcp_adk_store.doctor.admin_api.OF_RECOVERY`; empty on an emulator."""
     failure: str = ""
     """Why the key does not wrap and unwrap."""
 

@@ -149,14 +149,8 @@ async def recoverable(
         there = Place(
             project=project or "", database=place.database, bucket=place.bucket, prefix=place.prefix
         )
-        answers = await asyncio.to_thread(
-            admin_api.look_at_recovery,
-            found.token,
-            there,
-            at_database=at_database,
-            at_bucket=at_bucket,
-            endpoint=endpoint,
-        )
+        names = [*(admin_api.OF_RECOVERY if at_database else ()), *(["bucket"] if at_bucket else [])]
+        answers = await asyncio.to_thread(admin_api.look, found.token, there, names, endpoint=endpoint)
     except (CredentialsError, UnavailableError) as exc:
         return Recovery(unknown=(f"everything: {type(exc).__name__}",))
     except StoreError as exc:

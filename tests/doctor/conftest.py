@@ -12,7 +12,7 @@ from google.oauth2.credentials import Credentials
 from gcp_adk_store import Recovery, StoreCredentials, StoreSettings
 from gcp_adk_store.cloud.auth.tokens import Identity
 from gcp_adk_store.doctor import admin_api
-from gcp_adk_store.doctor.examination import examine
+from gcp_adk_store.doctor.examination import asked_of, examine
 from gcp_adk_store.doctor.findings import Answer, Facts, Finding, KeysFacts, MemoryCounts, Place, Probe
 from gcp_adk_store.doctor.report import findings_of
 from gcp_adk_store.store.project import recoverable
@@ -107,7 +107,7 @@ def look(apis: GoogleApis) -> Look:
     def asked(*, place: Place = PLACE, endpoint: str = apis.url, **known: Any) -> Findings:
         shared = StoreCredentials(TOKEN).find().token
         healthy = {"identity": IDENTITY, "documents": SUCCEEDED, "objects": SUCCEEDED, "memories": {}}
-        answers = admin_api.look(shared, place, endpoint=endpoint)
+        answers = admin_api.look(shared, place, asked_of(Facts(place=place)), endpoint=endpoint)
         return found(place=place, answers=answers, **{**healthy, **known})
 
     return asked
