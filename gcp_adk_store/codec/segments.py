@@ -97,7 +97,7 @@ def label_filter(name: str, value: str) -> Filter:
 
 
 def _joined(name: str, value: str) -> str:
-    return f"{name}={value}"  # names have no "="
+    return name + "=" + value  # names have no "="
 
 
 _LARGEST_BODY: Final = 512 * 1024

@@ -68,10 +68,20 @@ def checks_arguments(method: Method) -> Method:
 
     @functools.wraps(method)
     def call(*args: Any, **given: Any) -> Any:
+        args, given = _plain(args, given)
         require_kinds(method, args, given)
         return method(*args, **given)
 
     return cast("Method", call)
+
+
+def _plain(args: tuple[Any, ...], given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a call with plain texts: enumerations format theirs by name."""
+    return tuple(map(_plain_text, args)), {name: _plain_text(value) for name, value in given.items()}
+
+
+def _plain_text(value: Any) -> Any:
+    return str.__str__(value) if isinstance(value, str) else value
 
 
 def require_count(name: str, given: Any, *, most: int) -> None:
@@ -192,6 +202,7 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
     @functools.wraps(method)
     async def call(*args: Any, **kwargs: Any) -> Any:
         await paced()
+        args, kwargs = _plain(args, kwargs)
         bounds: Bounds = args[0]._bounds  # noqa: SLF001  # the service's, which has it for this alone
         running = bounds.begin_operation(method, args, kwargs)
         with Entered(running, ends=True):
@@ -205,6 +216,7 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
     @functools.wraps(method)
     async def iterate(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         await paced()
+        args, kwargs = _plain(args, kwargs)
         bounds: Bounds = args[0]._bounds  # noqa: SLF001
         running = bounds.begin_operation(method, args, kwargs)
         items = method(*args, **kwargs)
