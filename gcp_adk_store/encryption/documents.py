@@ -141,6 +141,12 @@ class SealedDocuments(SealedReads[Documents]):
                     ready[number] = await _sealed(item, place, keys[place.scope])
         return await self.inner.commit(ready)
 
+    async def before(self, path: str, time: str, *, fields: Sequence[str]) -> Document | None:
+        """As the port, at the price of :meth:`get`."""
+        asked = self._asked({self._places.collection(path)}, fields) or fields
+        found = await self.inner.before(path, time, fields=asked)
+        return None if found is None else (await self._opened([found], fields, asked))[0]
+
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reads]:
         """As the port; keys are read as they are now."""

@@ -236,6 +236,15 @@ class Placed:
     """The number of the segment that begins with it: those before are sealed; ``None`` within one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of a session's document."""
+
+    revision: int
+    """Events of the session."""
+    update_time: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventPage:
     """A part of a session's events."""
@@ -244,7 +253,7 @@ class EventPage:
     last: str | None
     """The cursor of the last event of the page; ``None`` if it has none."""
     has_more: bool
-    stored: StoredSession | None = None
+    stored: StoredSession
     """The session as it was read for the page."""
 
 
@@ -332,6 +341,19 @@ class Reader:
         return self._events.iterate(
             _key(place), cursor=cursor, limit=None, direction="forward", follow=True, seen=seen
         )
+
+    async def version_before(self, stored: StoredSession, update_time: str) -> Version | None:
+        """Return the version that one of this time replaced, if the database still knows it; 1 read.
+
+        ``None`` also if that was by a restore, or of another session of this id.
+        """
+        storage = self.store.sessions.storage
+        path, asked = storage.layout.session(stored.key), ("epoch", "rev", "restores")
+        found = await storage.documents.before(path, update_time, fields=asked)
+        epoch, revision, restores = (None if found is None else found.fields.get(name) for name in asked)
+        if found is None or (epoch, restores or 0) != (stored.epoch, stored.restores):
+            return None
+        return Version(revision, found.update_time) if isinstance(revision, int) else None
 
     async def written(self, stored: StoredSession, numbers: Sequence[int]) -> dict[int, float]:
         """Return when documents of segments were last written, as Unix time in seconds; 1 read of each."""

@@ -22,6 +22,7 @@ from gcp_adk_store.inspector.reading import (
     EventPage,
     Order,
     Placed,
+    Version,
     look,
     raw,
     rows,
@@ -32,6 +33,7 @@ from gcp_adk_store.kernel.concurrency import stepping
 from gcp_adk_store.model.internal_metadata import public_event
 from gcp_adk_store.model.json_values import fields_of
 from gcp_adk_store.model.keys import moment
+from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.describe.decide import SessionInfo
 
 NEWS_S: Final = 20.0
@@ -42,6 +44,9 @@ TIMELINE_EVENTS: Final = 200
 
 SEALS: Final = 20
 """Seals of one page of the timeline whose times it reads."""
+
+VERSIONS: Final = 16
+"""Earlier versions of a session that one page of the timeline reads."""
 
 
 async def conversation(visit: Visit) -> Response:
@@ -78,20 +83,18 @@ async def _events(visit: Visit, *, reads: bool = True) -> dict[str, Any]:
     order: Order = "newest" if visit.text("order") == "newest" else "oldest"
     first = visit.number("first", 1)
     cursor = visit.cursor()
-    page = EventPage(events=[], last=cursor, has_more=False)
-    if reads:
-        page = await visit.reader.events(visit.place, cursor=cursor, order=order)
+    page = await visit.reader.events(visit.place, cursor=cursor, order=order) if reads else None
     numbered = order == "oldest"
     shown = [
         _view(visit, placed, number=first + index if numbered else None)
-        for index, placed in enumerate(page.events)
+        for index, placed in enumerate(page.events if page else ())
     ]
     return {
         "events": shown,
         "order": order,
         "follow": visit.text("follow"),
-        "last": page.last,
-        "has_more": page.has_more,
+        "last": page.last if page else cursor,
+        "has_more": page is not None and page.has_more,
         "next_first": first + len(shown),
         "per_page": EVENTS_PER_PAGE,
     }
@@ -118,15 +121,13 @@ async def part(visit: Visit) -> Response:
 
 
 async def timeline_page(visit: Visit) -> Response:
-    """Show turns as waterfalls, 200 events to a page; 2 reads, and 1 for each segment of the page.
+    """Show turns as waterfalls, 200 events to a page; 1 read, and 1 for each segment of the page.
 
-    1 read more for each segment before one of them, of 20 at most. A page that follows waits for news first.
+    1 read more for each segment before one of them, of 20 at most, and each earlier version, of 16.
+    A page that follows waits for news first.
     """
     if visit.text("wait"):
         await _has_news(visit, visit.cursor("after"))
-    info = await visit.site.store.sessions.get_session_info(**visit.place.ids)
-    if info is None:
-        raise SessionMissingError
     first, cursor = visit.number("first", 1), visit.cursor()
     if visit.text("newest"):
         first, cursor = await _newest(visit)
@@ -134,7 +135,7 @@ async def timeline_page(visit: Visit) -> Response:
     commits, sealed = await _stored_when(visit, page)
     return visit.page(
         "timeline.html",
-        info=info,
+        stored=page.stored,
         turns=waterfalls(page.events, commits, first=first),
         sealed=sealed,
         first=first,
@@ -143,7 +144,7 @@ async def timeline_page(visit: Visit) -> Response:
         end=page.last,
         has_more=page.has_more,
         follow=visit.text("follow"),
-        dollars=price_of_writes(info.events),
+        dollars=price_of_writes(page.stored.revision),
     )
 
 
@@ -161,15 +162,32 @@ async def _newest(visit: Visit) -> tuple[int, str | None]:
 async def _stored_when(visit: Visit, page: EventPage) -> tuple[list[Commit], Mapping[int, str]]:
     """Return commits, and by the number of a segment on the page when the one before it was last written."""
     stored = page.stored
-    if stored is None:
-        return [], {}
     visit.site.versions.see(stored)
+    if not page.has_more:
+        await _trace(visit, stored, since=stored.revision - len(page.events))
     begun = [each.segment for each in page.events if each.segment is not None]
     before = dict(pairwise([*stored.live, stored.sealed]))
     of = {number: segment for segment, number in before.items() if number in begun[:SEALS]}
     written = await visit.reader.written(stored, [*of.values()])
     sealed = {number: moment(written[segment]) for number, segment in of.items() if segment in written}
     return visit.site.versions.commits(stored), sealed
+
+
+async def _trace(visit: Visit, stored: StoredSession, *, since: int) -> None:
+    """Find the commits after so many events by the versions of the session that the database still knows.
+
+    1 read of each, of 16 at most: those of the newest commits.
+    """
+    versions = visit.site.versions
+    newer = Version(stored.revision, stored.update_time)
+    for _ in range(VERSIONS):
+        if newer.revision <= since or versions.knows(stored, newer):
+            return
+        older = await visit.reader.version_before(stored, newer.update_time)
+        if older is None:
+            return
+        versions.see_change(stored, older, newer)
+        newer = older
 
 
 async def search(visit: Visit) -> Response:

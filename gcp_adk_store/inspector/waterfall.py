@@ -1,6 +1,5 @@
 """Show turns as waterfalls: when the user spoke, how long models and tools took, and what was stored when."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -8,7 +7,7 @@ from typing import Final, Literal
 from google.adk.events import Event
 
 from gcp_adk_store.inspector.conversation import MAX_PARTS
-from gcp_adk_store.inspector.reading import Placed
+from gcp_adk_store.inspector.reading import Placed, Version
 from gcp_adk_store.inspector.requests import MODEL_REQUEST
 from gcp_adk_store.kernel.concurrency import Lru
 from gcp_adk_store.model.keys import SessionKey, moment
@@ -35,22 +34,41 @@ class Commit:
     """How many they are; ``None`` for all before, if no earlier version was seen."""
     time: float
     """When the later version was stored, as Unix time in seconds: they were stored by then."""
+    is_one: bool = False
+    """Whether it is known to be one commit, at this time."""
     is_fork: bool = False
     """Whether they are those that a fork took over."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """When a version was stored."""
+
+    time: float
+    """Unix time in seconds."""
+    is_exact: bool = False
+    """Whether it followed the one with fewer events that was seen."""
 
 
 class SeenVersions:
     """When versions of sessions were stored, of those that pages of this process saw; it keeps no content."""
 
     def __init__(self) -> None:
-        self._times: Lru[tuple[SessionKey, str, int], Mapping[int, float]] = Lru(_SESSIONS_SEEN)
+        self._times: Lru[tuple[SessionKey, str, int], Mapping[int, _Seen]] = Lru(_SESSIONS_SEEN)
 
     def see(self, stored: StoredSession) -> None:
         """Remember a version; of those with the same events, the first that was stored."""
-        times, time = self._times_of(stored), float(stored.update_time)
-        if time < times.get(stored.revision, math.inf):
-            newest = sorted({**times, stored.revision: time}.items())[-_VERSIONS_SEEN:]
-            self._times.put(_life(stored), dict(newest))
+        self._put(stored, stored.revision, _Seen(float(stored.update_time)))
+
+    def see_change(self, stored: StoredSession, older: Version, newer: Version) -> None:
+        """Remember two versions of a session of which one followed the other: what differs is one commit."""
+        self._put(stored, older.revision, _Seen(float(older.update_time)))
+        if newer.revision != older.revision:
+            self._put(stored, newer.revision, _Seen(float(newer.update_time), is_exact=True))
+
+    def knows(self, stored: StoredSession, version: Version) -> bool:
+        """Return whether the commit that left this version is known; then those before were asked for."""
+        return self._seen(stored).get(version.revision) == _Seen(float(version.update_time), is_exact=True)
 
     def commits(self, stored: StoredSession) -> list[Commit]:
         """Return what was stored between the versions that were seen, and what a fork took over."""
@@ -59,16 +77,22 @@ class SeenVersions:
         if origin := stored.origin:
             before = origin.position
             found.append(Commit(last=before, events=before, time=stored.create_time or 0.0, is_fork=True))
-        for revision, time in self._times_of(stored).items():
+        for revision, seen in self._seen(stored).items():
             if revision > (before or 0):
                 events = None if before is None else revision - before
-                found.append(Commit(last=revision, events=events, time=time))
+                found.append(Commit(last=revision, events=events, time=seen.time, is_one=seen.is_exact))
             before = max(before or 0, revision)
         return found
 
-    def _times_of(self, stored: StoredSession) -> Mapping[int, float]:
+    def _seen(self, stored: StoredSession) -> Mapping[int, _Seen]:
         """Return them by numbers of events, which fall with a restore alone."""
         return self._times.lookup(_life(stored)) or {}
+
+    def _put(self, stored: StoredSession, revision: int, seen: _Seen) -> None:
+        known = self._seen(stored)
+        if revision not in known or seen.time < known[revision].time or seen.is_exact:
+            newest = sorted({**known, revision: seen}.items())[-_VERSIONS_SEEN:]
+            self._times.put(_life(stored), dict(newest))
 
 
 def _life(stored: StoredSession) -> tuple[SessionKey, str, int]:

@@ -128,6 +128,17 @@ class Documents(Reads, Protocol):
         """
         ...
 
+    async def before(self, path: str, time: str, *, fields: Sequence[str]) -> Document | None:
+        """Return *fields* of the document at *path* as it was until *time*, which is an update time of it.
+
+        ``None`` if it did not exist, or the database no longer knows: Firestore knows for one hour, and a
+        local store keeps no earlier version.
+
+        Raises:
+            UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`get`.
+        """
+        ...
+
     async def commit(self, writes: Sequence[Write | Delete]) -> list[Written]:
         """Apply all *writes* or none; durable and visible to every read on return.
 

@@ -155,6 +155,9 @@ class LocalDocuments(LocalReads):
             self._database.read, partial(split_points, collection=collection, most=most), len(collection)
         )
 
+    async def before(self, path: str, time: str, *, fields: Sequence[str]) -> None:
+        """As the port: it keeps no earlier version."""
+
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[LocalReads]:
         """As the port; a store in memory is copied."""

@@ -12,7 +12,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import Point, Store
+from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, Point, Store
 from gcp_adk_store.inspector import create_app
 from tests.inspector.story import CALM, CALM_PLACE, PDF, PNG, Read, client_of, seen
 from tests.support.small_pieces import set_numbers
@@ -604,3 +604,37 @@ async def test_it_can_be_mounted_in_another_app(store: Store, calm: Session) -> 
 
     assert all(address.startswith("/in/spect/") for address in own)
     assert PNG == picture.content
+
+
+@pytest.mark.emulators
+@pytest.mark.parametrize(
+    "encryption", [None, KmsEnvelope(key=LocalKeyWrapper(bytes(32)))], ids=["plain", "encrypted"]
+)
+async def test_the_timeline_knows_each_commit_that_firestore_still_knows(
+    project: str, encryption: KmsEnvelope | None
+) -> None:
+    """Also of a process that saw none of them, with the number of events that each stored."""
+    async with Store.connect(project=project, encryption=encryption) as store:
+        app = create_app(store, authorize=lambda *asked: True)  # noqa: ARG005
+        session = await store.sessions.create_session(**CALM)
+
+        async def say(*texts: str) -> None:
+            events = [Event(author="user", content=types.UserContent(text)) for text in texts]
+            await asyncio.gather(*(store.sessions.append_event(session, event) for event in events))
+
+        await say("one")
+        await say("these", "share", "a commit")
+        await store.sessions.update_session_info(**CALM, title="Oslo")
+        page = await seen(app, "timeline")
+        for number in range(20):
+            await say(f"{number}")
+        again = await seen(app, "timeline")
+        anew = await seen(create_app(store, authorize=lambda *asked: True), "timeline")  # noqa: ARG005
+
+    in_one = rf"store (\d+ events?) in one commit, {TIME}"
+    assert ["1 event", "3 events"] == re.findall(in_one, page.text)
+    assert 2 + 16 == len(re.findall(in_one, again.text))
+    assert ["store 4 events by"] == re.findall(r"store \d+ events? by", again.text)
+    assert 16 == len(re.findall(in_one, anew.text))
+    assert "All events before were stored by" in anew.text
+    assert "All events before were stored by" not in again.text

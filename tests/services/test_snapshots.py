@@ -74,6 +74,43 @@ async def test_a_snapshot_does_not_find_what_is_written_after_its_first_read(doc
     assert [{"n": 2}, None, {"n": 2}] == [fields(one) for one in now]
 
 
+@pytest.mark.emulators
+async def test_versions_of_the_last_hour_are_known_one_by_one(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """From the newest back to the first; before it there was none, and nobody asks for one that is older."""
+    documents = documents_of("emulators", tmp_path, request)
+    for number in range(4):
+        await overwrite(documents, {KEPT: {"n": number, "other": "x"}})
+    (version,) = await documents.get([KEPT])
+    found = []
+    while version is not None:
+        found.append(version)
+        version = await documents.before(KEPT, version.update_time, fields=("n",))
+    with in_days(1):
+        old = await documents.before(KEPT, found[0].update_time, fields=("n",))
+    await documents.close()
+
+    assert [3, 2, 1, 0] == [each.fields["n"] for each in found]
+    assert [{"n": 2}, {"n": 1}, {"n": 0}] == [fields(each) for each in found[1:]]
+    assert old is None
+
+
+@pytest.mark.parametrize("store", ["folder", "memory"])
+async def test_a_store_on_this_machine_keeps_no_earlier_version(
+    store: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """It says so, as of one that Firestore no longer knows."""
+    documents = documents_of(store, tmp_path, request)
+    await overwrite(documents, {KEPT: {"n": 1}})
+    await overwrite(documents, {KEPT: {"n": 2}})
+    (now,) = await documents.get([KEPT])
+    found = await documents.before(KEPT, now.update_time, fields=("n",))
+    await documents.close()
+
+    assert found is None
+
+
 @pytest.mark.parametrize("store", ["folder", "memory"])
 async def test_reads_at_once_of_a_snapshot_are_of_one_time(
     store: str, request: pytest.FixtureRequest, tmp_path: Path

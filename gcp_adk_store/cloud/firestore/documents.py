@@ -47,6 +47,9 @@ from gcp_adk_store.settings import SessionLimits
 _SNAPSHOT_S: Final = 3600
 """Firestore answers reads at a time within the last hour."""
 
+_MARGIN_S: Final = 60
+"""The time of a read with its retries, after which it still is within the hour."""
+
 
 class ServerClock:
     """Firestore's time without a request: this machine's clock, corrected by Firestore's answers.
@@ -234,6 +237,17 @@ class Documents(Reads):
 
         return await retry.call(attempt, policy=self._policy)
 
+    async def before(self, path: str, time: str, *, fields: Sequence[str]) -> Document | None:
+        """As the port, in one RPC."""
+        stamp = Timestamp()
+        values.put_timestamp(stamp, time)
+        if self.clock.now() - values.to_seconds(stamp) > _SNAPSHOT_S - _MARGIN_S:
+            return None
+        stamp.FromMicroseconds(stamp.ToMicroseconds() - 1)  # the precision of Firestore's times
+        reads = _Snapshot(self._connects, self._policy, self.clock, stamp)
+        (found,) = await reads.get([path], fields=fields)
+        return found
+
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reads]:
         """As the port: the first answer has the time that the next reads ask for."""
@@ -259,14 +273,18 @@ class Documents(Reads):
 
 
 class _Snapshot(Reads):
-    """Reads that find the documents as they were at the time of the first one."""
+    """Reads that find the documents as they were at a time, by default at that of the first one."""
 
     def __init__(
-        self, connects: Channels | BorrowedChannel, policy: retry.RetryPolicy, clock: ServerClock
+        self,
+        connects: Channels | BorrowedChannel,
+        policy: retry.RetryPolicy,
+        clock: ServerClock,
+        time: Timestamp | None = None,
     ) -> None:
         super().__init__(connects, policy, clock)
         self._first = asyncio.Lock()
-        self._time: Timestamp | None = None
+        self._time = time
 
     async def _read(self, connection: Connection, rpc: Any, request: Any, *, result: str) -> list[Document]:
         async with self._first:

@@ -123,6 +123,10 @@ class SimulatedDocuments(SimulatedReads):
         """As the port."""
         return await self._call("split", lambda: self._served.split_points(collection, most=most), collection)
 
+    async def before(self, path: str, time: str, *, fields: Sequence[str]) -> Document | None:
+        """As the port, in one request."""
+        return await self._call("get", lambda: self._served.before(path, time, fields=fields), path)
+
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reads]:
         """As the port: the first read makes it."""
