@@ -1,6 +1,7 @@
 """Show what ``gcp-adk-store cost`` reads, prints, draws and refuses, and that docs/costs.md says the same."""
 
 import json
+import math
 import re
 import shlex
 from pathlib import Path
@@ -186,6 +187,34 @@ def test_the_costs_of_the_services_are_what_the_command_says() -> None:
     assert 3 == len(rows)
     assert "\n".join(rows) in text
     assert as_instances(text) in text
+
+
+def test_the_costs_of_other_services_follow_from_their_prices() -> None:
+    """Those of docs/which-service.md, by its formulas, of the sizes that the command says."""
+    text = (DOCS / "which-service.md").read_text()
+    listed = re.findall(r"^\| ([^|]+) \| ([\d.]+) \| [^|]+ \| [^|]+ \|$", text, re.MULTILINE)
+    price = {name: float(figure) for name, figure in listed}
+    redis = price["Memorystore for Redis, Basic, at most 4 GiB"]
+    sizes, costs = [], []
+    for turns in (1_000, 100_000, 1_000_000):
+        size = described("--like", "chat", "--turns-per-day", f"{turns}")["sizing"]
+        events, stored = 30 * size["events_per_day"], size["documents_gib"]
+        a_second = size["events_per_day"] / 86_400
+        sizes.append(f"| {turns:,} | {events:,.0f} | {stored:.2f} | {a_second:.2f} |")
+        vertex = events / 1_000 * price["Vertex AI, event of a session"]
+        instance = price["Cloud SQL, vCPU"] + 3.75 * price["Cloud SQL, memory"]
+        sql = 730 * instance + max(10, stored) * price["Cloud SQL, disk (SSD)"]
+        reserved = math.ceil(stored)
+        memory = f"{730 * redis * reserved:,.2f}" if reserved <= 4 else f"{730 * reserved:,} GiB-hours"
+        is_flexible = stored <= 5e9 / 2**30
+        hours = 730 * price["MongoDB Atlas, M30 on AWS"]
+        atlas = f"{price['MongoDB Atlas, Flex'] if is_flexible else hours:,.2f}"
+        more = " and more disk" if stored > 40e9 / 2**30 else ""
+        costs.append(f"| {turns:,} | {vertex:,.2f} | {sql:,.2f} | {memory} | {atlas}{more} |")
+
+    assert 7 == len(price)
+    assert "\n".join(sizes) in text
+    assert "\n".join(costs) in text
 
 
 def as_instances(text: str) -> str:
