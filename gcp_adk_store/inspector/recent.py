@@ -182,9 +182,10 @@ class UsageDay:
     """What events of one day say."""
 
     date: str
-    """In UTC."""
+    """In UTC; empty for all days together."""
     sessions: int = 0
     turns: int = 0
+    """One that goes on after midnight counts on both days."""
     events: int = 0
     errors: int = 0
     conflicts: int = 0
@@ -195,6 +196,15 @@ class UsageDay:
     def dollars(self) -> float:
         """List price of the writes of its events."""
         return price_of_writes(self.events)
+
+    def add(self, other: "UsageDay") -> None:
+        """Count what events of another session or day say, too."""
+        self.sessions += other.sessions
+        self.turns += other.turns
+        self.events += other.events
+        self.errors += other.errors
+        self.conflicts += other.conflicts
+        self.tokens += other.tokens
 
 
 @dataclass(slots=True)
@@ -227,18 +237,19 @@ async def used(look: Look) -> Used:
 
 
 def usage_days_of(sessions: Sequence[Recent[Used]]) -> list[UsageDay]:
-    """Return the days of sessions' events, the newest first."""
+    """Return the days of sessions' events, the newest first, and after several days all together."""
     days: dict[str, UsageDay] = {}
     for session in sessions:
         for date, one in session.found.days.items():
-            day = days.setdefault(date, UsageDay(date))
-            day.sessions += one.sessions
-            day.turns += one.turns
-            day.events += one.events
-            day.errors += one.errors
-            day.conflicts += one.conflicts
-            day.tokens += one.tokens
-    return sorted(days.values(), key=lambda each: each.date, reverse=True)
+            days.setdefault(date, UsageDay(date)).add(one)
+    newest_first = sorted(days.values(), key=lambda each: each.date, reverse=True)
+    if len(days) <= 1:
+        return newest_first
+    total = UsageDay("")
+    for day in newest_first:
+        total.add(day)
+    total.sessions = sum(bool(session.found.days) for session in sessions)
+    return [*newest_first, total]
 
 
 @dataclass(frozen=True, slots=True)

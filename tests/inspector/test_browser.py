@@ -172,6 +172,9 @@ def test_each_page_shows_its_content_to_everybody(page: Browser, site: str) -> N
         ("timeline", CALM_PLACE, "td"),
         ("usage", {"app": "support"}, "td"),
         ("sessions", OF_ADA, "td"),
+        ("artifacts", CALM_PLACE, "td"),
+        ("artifact", {**CALM_PLACE, "name": "notes.txt"}, "td"),
+        ("matrix", CALM_PLACE, "td, circle"),
     ],
 )
 def test_figures_are_whole_on_a_phone(

@@ -51,7 +51,9 @@ async def test_the_first_page_counts_what_the_newest_sessions_used(
 
     second_day = "1970-01-03 2 2 6 60 in, 6 out 1 0 $0.000005"
     assert "Of the 3 sessions that were updated last, with the newest events of each. Day" in all_of_them.text
-    assert f"{second_day} 1970-01-02 1 1 1 10 in, 1 out 0 0 $0.000001" in all_of_them.text
+    assert f"{second_day} 1970-01-02 1 1 1 10 in, 1 out 0 0 $0.000001 All days 3 3 7" in all_of_them.text
+    assert "All days 3 3 7 70 in, 7 out 1 0 $0.000006 The largest" in all_of_them.text
+    assert "All days" not in last.text
     assert (
         "The largest of these sessions: large , 4 events ; small , 2 events ; old , 1 event"
         in all_of_them.text
