@@ -29,7 +29,6 @@ from gcp_adk_store.kernel.operation import NotPicklable, OwnProcess, at_most
 from gcp_adk_store.kernel.transact import jitter
 from gcp_adk_store.local import opening
 from gcp_adk_store.local.opening import connect
-from gcp_adk_store.local.threads import Reading, Snapshot
 
 T = TypeVar("T")
 
@@ -103,7 +102,7 @@ class Database(NotPicklable):
         return await self._run(self._writers, work, "BEGIN IMMEDIATE")
 
     @asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[Reading]:
+    async def snapshot(self) -> AsyncIterator["Snapshot"]:
         """Return reads of the file as it is now, over a connection of their own.
 
         A database in memory has one connection: its content is copied. At its end, the log is emptied if it
@@ -120,7 +119,7 @@ class Database(NotPicklable):
                 self._drop(beginning.result())  # its log would grow for ever
             raise
         try:
-            yield Snapshot(self.submit, connection.sql, self._path)
+            yield Snapshot(self, connection.sql)
         finally:
             await ended(asyncio.wrap_future(self.submit(partial(self._end_snapshot, connection))))
 
@@ -291,6 +290,29 @@ class Database(NotPicklable):
             self._idle.clear()
         for connection in idle:
             self._drop(connection)
+
+
+class Snapshot:
+    """Reads within the transaction of one connection, one after the other."""
+
+    def __init__(self, database: Database, sql: sqlite3.Connection) -> None:
+        self._database = database
+        self._sql = sql
+        self._one = asyncio.Lock()
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what *work* returns, from the snapshot of all calls.
+
+        It ends before a cancelled call does: a connection that is closed while in use ends the process.
+        """
+        async with self._one:
+            return await ended(asyncio.wrap_future(self._database.submit(partial(self._run, work))))
+
+    def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            return work(self._sql)
+        except sqlite3.Error as exc:
+            raise opening.of_sqlite(exc, self._database.path, committing=False) from exc
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,11 +26,11 @@ from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.kernel.ports import ConditionFailedError, TargetExistsError
 from gcp_adk_store.local import changes, encoding, queries
-from gcp_adk_store.local.database import Database
+from gcp_adk_store.local.database import Database, Snapshot
 from gcp_adk_store.local.encoding import Encoded, document_key, parent_of, path_of, split_points
 from gcp_adk_store.local.queries import Candidate
 from gcp_adk_store.local.sweep import Sweeper
-from gcp_adk_store.local.threads import Reading, Watchers
+from gcp_adk_store.local.watchers import Watchers
 from gcp_adk_store.settings import SessionLimits
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class MachineClock:
 class LocalReads:
     """Reads of the documents of one local database, as :class:`gcp_adk_store.kernel.ports.Reads` says."""
 
-    def __init__(self, reading: Reading, deadline_s: float) -> None:
+    def __init__(self, reading: Database | Snapshot, deadline_s: float) -> None:
         """Prepare reads through *reading*; without I/O."""
         self.clock = MachineClock()
         """The time that decides about ages and expiry."""
