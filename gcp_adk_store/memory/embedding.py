@@ -98,8 +98,8 @@ class FunctionEmbedder:
         """Prepare.
 
         Args:
-            function: Returns one vector for each text. A plain function runs in a thread; what it returns may
-                be awaitable. A ``ValueError`` refuses a text of these: the others are asked for again.
+            function: Returns one vector for each text. It is called in a thread; what it returns may be
+                awaitable. A ``ValueError`` refuses a text of these: the others are asked for again.
             name: Names the model: after a change of it, ``gcp-adk-store memory reindex`` makes vectors anew.
             dimensions: Numbers in each vector.
         """
@@ -109,12 +109,7 @@ class FunctionEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind) -> _Vectors:
         """Return one vector for each of *texts*."""
-        function: Any = self._function
-        call = getattr(function, "__call__", function)  # noqa: B004  # an object whose call is a coroutine function
-        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
-            made: Any = function(texts, kind)
-        else:
-            made = await asyncio.to_thread(function, texts, kind)
+        made: Any = await asyncio.to_thread(self._function, texts, kind)
         vectors: _Vectors = await made if inspect.isawaitable(made) else made
         return vectors
 
