@@ -16,6 +16,7 @@ from gcp_adk_store.cli.place import (
     deletion_options,
     given_id,
     json_option,
+    number_option,
     opened_file,
     user_options,
 )
@@ -74,9 +75,7 @@ async def list_(at: OpenStore, /, **scope: Any) -> Result:
 @user_options
 @given_id("--session", says='Id of the session, unless the filename begins with "user:".')
 @click.option("--filename", metavar="NAME", required=True, help="The artifact.")
-@click.option(
-    "--version", metavar="N", type=click.IntRange(min=0), help="Version to get; by default the latest."
-)
+@number_option("--version", kind=click.IntRange(0), says="Version to get; by default the latest.")
 @click.option(
     "-o",
     "--output",

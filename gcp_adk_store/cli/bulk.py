@@ -14,6 +14,7 @@ from gcp_adk_store.cli.place import (
     deletion_options,
     given_id,
     json_option,
+    number_option,
 )
 from gcp_adk_store.cli.retention import quiet_option, retention_options
 from gcp_adk_store.cli.screen import CannotLookError, Result, waiting
@@ -44,21 +45,12 @@ _beam_options = click.argument("beam_options", metavar="[-- BEAM]", nargs=-1, ty
 
 def _job(work: Work) -> Work:
     """Add the options of all jobs but :data:`_beam_options`, which *work* passes to :func:`_run`."""
-    with_processes = click.option(
-        "--processes",
-        metavar="N",
-        type=click.IntRange(1),
-        help="Processes of all workers; each gets an equal share of the rate.",
-    )(json_option(work))
-    with_partitions = click.option(
-        "--partitions",
-        metavar="N",
-        type=click.IntRange(1),
-        default=_PARTITIONS,
-        show_default=True,
-        help="The most ranges of users, each for one worker.",
-    )(with_processes)
-    return given_id("--app", required=True, says="Name of the app.")(with_partitions)
+    one_at_least = click.IntRange(1)
+    processes = "Processes of all workers; each gets an equal share of the rate."
+    work = number_option("--processes", kind=one_at_least, says=processes)(json_option(work))
+    ranges = "The most ranges of users, each for one worker."
+    work = number_option("--partitions", kind=one_at_least, default=_PARTITIONS, says=ranges)(work)
+    return given_id("--app", required=True, says="Name of the app.")(work)
 
 
 @bulk.command("read")

@@ -19,6 +19,7 @@ from gcp_adk_store.cli.place import (
     command_line,
     given_id,
     json_option,
+    number_option,
     session_options,
 )
 from gcp_adk_store.cli.screen import Number, Result, cell, progress, visible
@@ -142,13 +143,12 @@ _Found = tuple[Garbage, str]
 
 @click.command()
 @at_store()
-@click.option(
+@number_option(
     "--older-than",
+    kind=Number(1),
     metavar="HOURS",
-    type=Number(min=1),
     default=24.0,
-    show_default=True,
-    help="Keep content that is younger than this.",
+    says="Keep content that is younger than this.",
 )
 @click.option("--dry-run", is_flag=True, help="Only list the garbage.")
 @json_option
@@ -230,9 +230,7 @@ def _garbage_lines(
 @click.command()
 @at_store()
 @session_options
-@click.option(
-    "--events", "known_events", metavar="N", type=click.IntRange(0), help="Events of an earlier proof."
-)
+@number_option("--events", "known_events", kind=click.IntRange(0), says="Events of an earlier proof.")
 @click.option("--head", "known_head", metavar="HEX", help="Head of the same proof.")
 @click.option(
     "--anchors",

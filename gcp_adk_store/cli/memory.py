@@ -13,16 +13,19 @@ from gcp_adk_store.cli.place import (
     OpenStore,
     at_store,
     command_line,
-    count_option,
     deletion_options,
     given_id,
     imported,
     json_option,
+    next_page,
+    number_option,
+    page_options,
     user_options,
 )
 from gcp_adk_store.cli.screen import CannotLookError, NotThereError, Result, cell, progress, waiting
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.keys import in_one_line, moment
+from gcp_adk_store.settings import MAX_RESULTS
 
 if TYPE_CHECKING:
     from google.adk.memory.memory_entry import MemoryEntry
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 200
 """Characters of a memory in a table; JSON has it whole."""
-_PAGE: Final = 1000
 
 
 @click.group()
@@ -46,8 +48,7 @@ def memory() -> None:
 @at_store()
 @user_options
 @given_id("--session", says="Only memories of this session.")
-@count_option("--page-size", most=_PAGE, default=50, says="Memories of a page.")
-@click.option("--cursor", metavar="TEXT", help="The cursor that the page before printed.")
+@page_options("Memories")
 @json_option
 async def list_(at: OpenStore, /, **asked: Any) -> Result:
     """List the memories of a user, the newest first, a page at a time.
@@ -55,7 +56,6 @@ async def list_(at: OpenStore, /, **asked: Any) -> Result:
     Ends with 0, also for an empty page, or with 2 if it cannot run.
     """
     page = await at.store.memory.list_memories(**asked)
-    following = page.next_cursor and f"next page: {command_line(cursor=page.next_cursor)}"
     return Result(
         {
             **at.place,
@@ -65,7 +65,7 @@ async def list_(at: OpenStore, /, **asked: Any) -> Result:
         [
             at.where,
             _table(page.memories) if page.memories else "no memories on this page",
-            *([following] if following else []),
+            *next_page(page.next_cursor),
         ],
     )
 
@@ -74,7 +74,7 @@ async def list_(at: OpenStore, /, **asked: Any) -> Result:
 @at_store()
 @user_options
 @given_id("--session", says="Only memories of this session.")
-@count_option("--limit", most=_PAGE, default=10, says="Memories to show.")
+@number_option("--limit", kind=click.IntRange(1, MAX_RESULTS), default=10, says="Memories to show.")
 @click.argument("query")
 @json_option
 async def search(at: OpenStore, /, *, query: str, **asked: Any) -> Result:
@@ -174,13 +174,8 @@ async def _delete(at: OpenStore, user: dict[str, Any], memory_id: str | None, se
     show_default=True,
     help="Embedding model of google-genai.",
 )
-@click.option(
-    "--dimensions",
-    metavar="N",
-    type=click.IntRange(1, 4096),
-    default=256,
-    show_default=True,
-    help="Numbers in each vector of the model.",
+@number_option(
+    "--dimensions", kind=click.IntRange(1, 4096), default=256, says="Numbers in each vector of the model."
 )
 @click.option(
     "--embedder", metavar="MODULE:NAME", help="Your own embedder, or a function that returns it, instead."
@@ -245,7 +240,7 @@ def _named(path: str) -> "Embedder":
 async def _all(at: OpenStore, scope: dict[str, Any]) -> "AsyncIterator[MemoryEntry]":
     cursor = None
     while True:
-        page = await at.store.memory.list_memories(**scope, page_size=_PAGE, cursor=cursor)
+        page = await at.store.memory.list_memories(**scope, page_size=MAX_RESULTS, cursor=cursor)
         for each in page.memories:
             yield each
         cursor = page.next_cursor

@@ -16,11 +16,14 @@ from gcp_adk_store.cli.place import (
     OpenStore,
     at_store,
     called,
+    choice_option,
     command_line,
     given_id,
     json_option,
     looking_at,
+    number_option,
     opened_file,
+    time_option,
     with_remedy,
 )
 from gcp_adk_store.cli.screen import CannotLookError, Number, Result, finish, progress
@@ -35,7 +38,6 @@ _COUNTS: Final = (
     *("listed", "copied", "continued", "replaced", "removed", "unchanged", "verified"),
     *("events", "artifact_versions", "memories"),
 )
-_TIME: Final = click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%SZ"])
 
 
 @click.command("copy")
@@ -43,9 +45,7 @@ _TIME: Final = click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:
 @click.argument("target", metavar="TO")
 @given_id("--app", required=True, says="Name of the app.")
 @given_id("--user", says="Id of a user; by default all users of the app.")
-@click.option(
-    "--since", metavar="TIME", type=_TIME, help="Only sessions that were updated then or later; in UTC."
-)
+@time_option("--since", says="Only sessions that were updated then or later; in UTC.")
 @click.option(
     "--resume",
     metavar="FILE",
@@ -58,14 +58,12 @@ _TIME: Final = click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:
 @click.option("--memories", metavar="FROM TO", nargs=2, help="URIs of memory services: copy memories, too.")
 @click.option("--verify", is_flag=True, help="Read everything again in the target, and compare digests.")
 @click.option("--follow", is_flag=True, help="Go on until Ctrl-C, then copy once more and end.")
-@click.option(
-    "--interval",
-    "interval_s",
+@number_option(
+    *("--interval", "interval_s"),
+    kind=Number(0.1),
     metavar="SECONDS",
-    type=Number(min=0.1),
     default=5.0,
-    show_default=True,
-    help="Pause between two passes of --follow.",
+    says="Pause between two passes of --follow.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what it would copy.")
 @json_option
@@ -108,13 +106,10 @@ def copy_(
 @at_store()
 @given_id("--app", required=True, says="Name of the app.")
 @given_id("--user", says="Id of a user; by default all users of the app.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["jsonl", "parquet"]),
-    default="jsonl",
-    show_default=True,
-    help="Lines of JSON, or two Parquet files in the folder OUT.",
+@choice_option(
+    *("--format", "form"),
+    of=["jsonl", "parquet"],
+    says="Lines of JSON, or two Parquet files in the folder OUT.",
 )
 @click.argument("out", metavar="OUT", type=click.Path(path_type=Path, allow_dash=True))
 async def export(
@@ -165,12 +160,10 @@ class _Input(click.File):
 @at_store(creates=True)
 @click.argument("file", metavar="FILE", type=_Input("rb"))
 @click.option("--remap-user", metavar="OLD=NEW", multiple=True, help="Give a user another id; repeatable.")
-@click.option(
+@choice_option(
     "--on-conflict",
-    type=click.Choice(["skip", "overwrite", "new-id"]),
-    default="skip",
-    show_default=True,
-    help="What happens to a session whose id is taken.",
+    of=["skip", "overwrite", "new-id"],
+    says="What happens to a session whose id is taken.",
 )
 @json_option
 async def import_(

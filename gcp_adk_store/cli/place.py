@@ -4,7 +4,7 @@ import asyncio
 import errno
 import importlib
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from gcp_adk_store import settings as environment
-from gcp_adk_store.cli.screen import CannotLookError, NotThereError, Result, finish
+from gcp_adk_store.cli.screen import CannotLookError, NotThereError, Number, Result, finish
 from gcp_adk_store.errors import (
     AccessDeniedError,
     InvalidInputError,
@@ -28,7 +28,7 @@ from gcp_adk_store.errors import (
     UnavailableError,
 )
 from gcp_adk_store.model.keys import in_one_line, quoted
-from gcp_adk_store.settings import SessionLimits, StoreSettings
+from gcp_adk_store.settings import MAX_RESULTS, SessionLimits, StoreSettings
 
 if TYPE_CHECKING:
     from gcp_adk_store.sessions.describe.decide import UnreadableSession
@@ -357,10 +357,41 @@ def given_id(name: str, *, required: bool = False, says: str) -> Callable[[Comma
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 
-def count_option(name: str, *, most: int, default: int, says: str) -> Callable[[Command], Command]:
-    """Return the option *name* of a command that shows at most so many things."""
-    kind = click.IntRange(1, most)
-    return click.option(name, metavar="N", type=kind, default=default, show_default=True, help=says)
+def number_option(
+    *names: str, kind: click.IntRange | Number, says: str, metavar: str = "N", default: float | None = None
+) -> Callable[[Command], Command]:
+    """Return an option for a number of a *kind*, whose default, if any, the help shows."""
+    shown = default is not None
+    return click.option(*names, metavar=metavar, type=kind, default=default, show_default=shown, help=says)
+
+
+def choice_option(*names: str, of: Sequence[str], says: str) -> Callable[[Command], Command]:
+    """Return an option for one *of* several words, by default the first."""
+    return click.option(*names, type=click.Choice(of), default=of[0], show_default=True, help=says)
+
+
+def time_option(name: str, *, says: str) -> Callable[[Command], Command]:
+    """Return an option for a date, or a date with a time, in UTC."""
+    kind = click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%SZ"])
+    return click.option(name, metavar="TIME", type=kind, help=says)
+
+
+def page_options(items: str) -> Callable[[Command], Command]:
+    """Add ``--page-size`` and ``--cursor`` to a command that lists *items* a page at a time."""
+
+    def paged(command: Command) -> Command:
+        command = click.option("--cursor", metavar="TEXT", help="The cursor that the page before printed.")(
+            command
+        )
+        kind = click.IntRange(1, MAX_RESULTS)
+        return number_option("--page-size", kind=kind, default=50, says=f"{items} of a page.")(command)
+
+    return paged
+
+
+def next_page(cursor: str | None) -> list[str]:
+    """Return the line with the command for the page at *cursor*, if there is one."""
+    return [] if cursor is None else [f"next page: {command_line(cursor=cursor)}"]
 
 
 def user_options(command: Command) -> Command:

@@ -16,6 +16,7 @@ from gcp_adk_store.cli.place import (
     deletion_options,
     given_id,
     json_option,
+    number_option,
     user_options,
 )
 from gcp_adk_store.cli.screen import Number, Result, progress
@@ -23,14 +24,12 @@ from gcp_adk_store.cli.sessions import label_of
 from gcp_adk_store.model.erasures import MAX_QUIET_S, ErasureReceipt
 from gcp_adk_store.model.keys import in_one_line, moment
 
-quiet_option = click.option(
-    "--quiet",
-    "quiet_s",
+quiet_option = number_option(
+    *("--quiet", "quiet_s"),
+    kind=Number(0, MAX_QUIET_S),
     metavar="SECONDS",
-    type=Number(0, MAX_QUIET_S),
     default=0.0,
-    show_default=True,
-    help="Wait after each pass, until requests of other writers have ended.",
+    says="Wait after each pass, until requests of other writers have ended.",
 )
 
 
@@ -92,34 +91,30 @@ _DAYS = Number(min=0, min_open=True)
 
 
 _CONDITIONS = (
-    click.option("--idle-days", metavar="N", type=_DAYS, help="Sessions whose last event is N days old."),
-    click.option(
+    number_option("--idle-days", kind=_DAYS, says="Sessions whose last event is N days old."),
+    number_option(
         "--keep-latest",
-        metavar="N",
-        type=click.IntRange(0),
-        help="Keep the N sessions of each user that have the latest events.",
+        kind=click.IntRange(0),
+        says="Keep the N sessions of each user that have the latest events.",
     ),
-    click.option(
-        "--older-than",
-        "older_than_days",
+    number_option(
+        *("--older-than", "older_than_days"),
+        kind=_DAYS,
         metavar="DAYS",
-        type=_DAYS,
-        help="Sessions that were created so many days ago.",
+        says="Sessions that were created so many days ago.",
     ),
     click.option(
         "--label", metavar="NAME=VALUE", multiple=True, help="Only sessions with this label; repeatable."
     ),
-    click.option(
+    number_option(
         "--user-data-idle-days",
-        metavar="N",
-        type=_DAYS,
-        help="Also state and memories of users without sessions, if nobody changed them for N days.",
+        kind=_DAYS,
+        says="Also state and memories of users without sessions, if nobody changed them for N days.",
     ),
-    click.option(
+    number_option(
         "--keep-events",
-        metavar="N",
-        type=click.IntRange(0),
-        help="Archive all events but the newest N of the sessions that stay.",
+        kind=click.IntRange(0),
+        says="Archive all events but the newest N of the sessions that stay.",
     ),
 )
 

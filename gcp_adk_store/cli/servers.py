@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from gcp_adk_store.cli.place import OpenStore, at_store
+from gcp_adk_store.cli.place import OpenStore, at_store, number_option
 from gcp_adk_store.cli.screen import CannotLookError, visible
 from gcp_adk_store.doctor.bucket import make_on_emulator
 from gcp_adk_store.errors import InvalidInputError, StoreError
@@ -150,13 +150,8 @@ _HOST: Final = "127.0.0.1"
 
 @click.command()
 @at_store(reads_once=False)
-@click.option(
-    "--port",
-    metavar="N",
-    type=click.IntRange(0, 65535),
-    default=8780,
-    show_default=True,
-    help="Port of this machine; 0 takes a free one.",
+@number_option(
+    "--port", kind=click.IntRange(0, 65535), default=8780, says="Port of this machine; 0 takes a free one."
 )
 @click.option("--reveal", is_flag=True, help="Show content from the start; by default a button does.")
 @click.option(

@@ -14,7 +14,9 @@ from gcp_adk_store.cli.place import (
     command_line,
     deletion_options,
     json_option,
+    number_option,
     session_options,
+    time_option,
 )
 from gcp_adk_store.cli.screen import NotThereError, Result, waiting
 from gcp_adk_store.errors import PointMissingError, SessionMissingError
@@ -84,13 +86,8 @@ def _lines(redaction: Redaction) -> list[str]:
 @click.command("archive")
 @at_store()
 @session_options
-@click.option("--keep", metavar="N", type=click.IntRange(0), help="Archive all events but the newest N.")
-@click.option(
-    "--before",
-    metavar="TIME",
-    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%SZ"]),
-    help="Archive events before this time, UTC.",
-)
+@number_option("--keep", kind=click.IntRange(0), says="Archive all events but the newest N.")
+@time_option("--before", says="Archive events before this time, UTC.")
 @click.option("--dry-run", is_flag=True, help="Only say what it would archive.")
 @json_option
 async def archive(

@@ -17,14 +17,18 @@ from gcp_adk_store.cli.place import (
     OpenStore,
     at_store,
     called,
+    choice_option,
     command_line,
-    count_option,
     deletion_options,
     given_id,
     json_option,
     looking_at,
+    next_page,
+    number_option,
     opened_file,
+    page_options,
     session_options,
+    time_option,
 )
 from gcp_adk_store.cli.screen import Result, cell, progress, visible, waiting
 from gcp_adk_store.cli.session_actions import archive, redact, turn
@@ -134,24 +138,14 @@ sessions.add_command(archive)
 @at_store()
 @given_id("--app", required=True, says="Name of the app.")
 @given_id("--user", says="Id of a user; by default all users of the app.")
-@count_option("--page-size", most=1000, default=50, says="Sessions of a page.")
-@click.option("--cursor", metavar="TEXT", help="The cursor that the page before printed.")
-@click.option(
-    "--order",
-    type=click.Choice(["newest", "oldest"]),
-    default="newest",
-    show_default=True,
-    help="Which last update comes first: the newest or the oldest.",
+@page_options("Sessions")
+@choice_option(
+    "--order", of=["newest", "oldest"], says="Which last update comes first: the newest or the oldest."
 )
 @click.option(
     "--label", "label", metavar="NAME=VALUE", multiple=True, help="Only sessions with this label; repeatable."
 )
-@click.option(
-    "--updated-after",
-    metavar="TIME",
-    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%SZ"]),
-    help="Only sessions with a later last update; in UTC.",
-)
+@time_option("--updated-after", says="Only sessions with a later last update; in UTC.")
 @json_option
 async def list_(
     at: OpenStore,
@@ -186,14 +180,13 @@ async def list_(
             "" if each.turns is None else f"{each.turns:,}",
             moment(each.last_update_time),
         )
-    following = page.next_cursor and f"next page: {command_line(cursor=page.next_cursor)}"
     return Result(
         {**at.place, "sessions": listed, "unreadable": unreadable, "next_cursor": page.next_cursor},
         [
             at.where,
             table if listed else "no sessions on this page",
             *(f"unreadable: {in_one_line(each['reason'])}; see: {each['command']}" for each in unreadable),
-            *([following] if following else []),
+            *next_page(page.next_cursor),
         ],
     )
 
@@ -201,7 +194,12 @@ async def list_(
 @sessions.command("show")
 @at_store()
 @session_options
-@count_option("--limit", most=_MOST_EVENTS, default=50, says="Events to show, from the oldest on.")
+@number_option(
+    "--limit",
+    kind=click.IntRange(1, _MOST_EVENTS),
+    default=50,
+    says="Events to show, from the oldest on.",
+)
 @click.option("--cursor", metavar="TEXT", help="The cursor that the command before printed.")
 @json_option
 async def show_(at: OpenStore, /, *, limit: int, cursor: str | None, **key: Any) -> Result:
