@@ -1,7 +1,7 @@
 """Let code read its session and change the variables, and report how it changed them."""
 
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import dropwhile, takewhile
@@ -35,10 +35,6 @@ class CallbackContext(Model):
     location: str = ""
     app_id: str = ""
     turn_index: int = 0
-    _withheld: set[str] = pydantic.PrivateAttr(default_factory=set)
-    """Variables that are there and were not sent: too many, or not JSON."""
-    _removed: set[str] = pydantic.PrivateAttr(default_factory=set)
-    """Those of them that the code removed."""
 
     @property
     def variables(self) -> dict[str, Any]:
@@ -63,12 +59,7 @@ class CallbackContext(Model):
         Raises:
             KeyError: the variable is missing.
         """
-        if key in self._withheld:
-            self._withheld.discard(key)
-            self._removed.add(key)
-            self.state.pop(key, None)
-        else:
-            del self.state[key]
+        del self.state[key]
 
     def get_last_user_input(self) -> list[Part]:
         """Return the parts of the latest run of events by the user, in order."""
@@ -109,15 +100,12 @@ class Variables:
     context: CallbackContext
     before: dict[str, Any]
     """Plain JSON; never handed to the code."""
-    withheld: Collection[str] = ()
-    """Names of further ones, which were not sent."""
     given: dict[str, Any] = field(init=False)
     """Copies of those values, as the code got them."""
 
     def __post_init__(self) -> None:
         self.given = plain(self.before, "variables")
         self.context.state = dict(self.given)
-        self.context._withheld = set(self.withheld)  # noqa: SLF001  # no name of the platform's
 
     def as_json(self) -> dict[str, Any]:
         """Return the variables as the code left them so far, as JSON.
@@ -163,8 +151,7 @@ class Variables:
         for name in changed:
             if name in self.given and current[name] is self.given[name]:
                 warn(f"variable {name!r} was changed inside and not set again: the platform may miss it")
-        there = (*self.before, *sorted(self.context._removed))  # noqa: SLF001  # no name of the platform's
-        return {"changed": changed, "removed": [name for name in there if name not in state]}
+        return {"changed": changed, "removed": [name for name in self.before if name not in state]}
 
 
 def _too_large(name: str, value: Any, max_bytes: int | None) -> str | None:

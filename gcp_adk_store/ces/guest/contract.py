@@ -83,8 +83,7 @@ class Request(TypedDict):
     args: NotRequired[dict[str, Any]]
     """The tool's arguments; the ``input`` of tool callbacks."""
     context: NotRequired[dict[str, Any]]
-    """``state``, ``events``, ``userContent`` and the other fields of ToolContext; ``withheld`` has names of
-    variables that are there and not in ``state``: the code can remove them."""
+    """``state``, ``events``, ``userContent`` and the other fields of ToolContext."""
     llm_request: NotRequired[dict[str, Any]]
     """Of before_model."""
     llm_response: NotRequired[dict[str, Any]]

@@ -165,12 +165,12 @@ class Job:
         of_tool = callback is None or callback in {"before_tool", "after_tool"}
         given = checked.get("context", {})
         context = from_wire(ToolContext if of_tool else CallbackContext, given)
-        before, withheld = given.get("state") or given.get("variables") or {}, given.get("withheld")
+        before = given.get("state") or given.get("variables") or {}
         return cls(
             kind=checked["kind"],
             settings=RunSettings.of(checked.get("settings", {})),
             code=checked["code"],
-            variables=Variables(context=context, before=dict(before), withheld=withheld or ()),
+            variables=Variables(context=context, before=dict(before)),
             args=plain(checked.get("args", {}), "args"),
             subjects=Subjects.of(callback, checked, warnings.add) if callback else None,
             tools=frozenset(checked.get("tools", ())),

@@ -341,8 +341,7 @@ def _require_memory(answer: Answer) -> None:
 
 def _with(deltas: Iterable[Delta], answer: Answer, request: Mapping[str, Any]) -> Answer:
     """Return *answer* with what calls changed that ended after its code."""
-    context = request["context"]
-    before = [*context["state"], *context.get("withheld", ())]
+    before = request["context"]["state"]
     for delta in deltas:
         answer = replace(
             answer, delta=answer.delta.then(delta, before=before), state=delta.applied_to(answer.state)

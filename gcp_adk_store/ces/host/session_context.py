@@ -10,7 +10,6 @@ import base64
 import enum
 import json
 import math
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -106,35 +105,6 @@ def visible(state: Mapping[str, Any], *, shared: Collection[str]) -> dict[str, A
         and not (value is None and state.get(_mark(name)) is True)
         and (name in shared or not name.startswith(_SHARED))
     }
-
-
-def fitting(variables: Mapping[str, Any], settings: RuntimeSettings, warnings: list[str]) -> dict[str, Any]:
-    """Return those of *variables* that a run is sent: as many as each scope may have, small ones first.
-
-    *warnings* gets how many are left out of which scope; other writers may have set more than runs may.
-    """
-    left = {scope: [most, settings.variables_per_scope] for scope, (most, _) in _bounds(settings).items()}
-    sizes = {name: bytes_of(name, value) for name, value in variables.items()}
-    left_out: Counter[str] = Counter()
-    for name in sorted(sizes, key=lambda name: (sizes[name], name)):
-        room = left.get(scope := _scope(name)[0])
-        if room is None:
-            continue
-        if sizes[name] > room[0] or room[1] < 1:
-            room[0] = 0  # the larger ones do not fit either
-            left_out[scope] += 1
-            sizes[name] = -1
-        else:
-            room[0] -= sizes[name]
-            room[1] -= 1
-    for scope, (most, setting) in _bounds(settings).items():
-        if left_out[scope]:
-            warnings.append(
-                f"{left_out[scope]} variables are not sent to the code: with them {_whose(scope)} has more "
-                f"than the {most} bytes of {setting}, or the {settings.variables_per_scope} names of "
-                "variables_per_scope; code can remove or set them"
-            )
-    return {name: value for name, value in variables.items() if sizes[name] >= 0}
 
 
 def state_delta(
@@ -248,31 +218,17 @@ def _scope(name: str) -> tuple[str, str]:
 _LARGEST_MEDIA_BYTES: Final = 4 * 1024 * 1024  # A part of a run's request; base64 is a third more.
 _EVENTS_OF_A_STEP: Final = 200
 """Short events, of which each takes some 30 microseconds; a session may have ten thousands of them."""
-_WITHHELD_BYTES: Final = 1024 * 1024  # Of a run's request, for names of variables that it does not have.
 
 
-def variables_of(
-    session: Session, settings: RuntimeSettings, warnings: list[str]
-) -> tuple[dict[str, Any], list[str]]:
-    """Return the variables that code gets, and names of those that are there and not sent.
-
-    So a run begins with any variables. Code can remove those that are not sent, and set them. *warnings* gets
-    what is not sent, and why.
-    """
-    seen = visible(session.state, shared=settings.shared_variables)
+def variables_of(session: Session, shared: Collection[str], warnings: list[str]) -> dict[str, Any]:
+    """Return the variables that code gets; *warnings* gets those that are not JSON, and are left out."""
     readable: dict[str, Any] = {}
-    for name, value in seen.items():
+    for name, value in visible(session.state, shared=shared).items():
         try:
             readable |= plain({name: to_json(value, f"the variable {name!r}")}, "the variables")
         except (InvalidInputError, NotJsonError) as exc:
             warnings.append(sendable(f"the variable {name!r} is not sent to the code: {exc}"))
-    sent = fitting(readable, settings, warnings)
-    left, withheld = _WITHHELD_BYTES, []
-    for name in seen.keys() - sent.keys():
-        left -= len(json.dumps(name))
-        if left >= 0 and sendable(name) == name:  # a lone surrogate cannot be sent
-            withheld.append(name)
-    return sent, sorted(withheld)
+    return readable
 
 
 async def events_of(session: Session, *, most_bytes: int | None, warnings: list[str]) -> list[dict[str, Any]]:

@@ -204,7 +204,7 @@ class SessionRuns:
         session = await self._load(invocation, self.settings.recent_events)
         _require_new(session, invocation)
         warnings: list[str] = []
-        state, withheld = variables_of(session, self.settings, warnings)
+        state = variables_of(session, self.settings.shared_variables, warnings)
         content = await user_content(session, invocation.user_content, self.artifacts, warnings)
         context = {
             "events": await events_of(session, most_bytes=self.settings.history_bytes, warnings=warnings),
@@ -213,7 +213,6 @@ class SessionRuns:
             "sessionId": invocation.key.session,
             **({} if content is None else {"userContent": content}),
             **to_object(invocation.context, "context"),
-            "withheld": withheld,
         }
         return Opened(
             session=session,

@@ -1,6 +1,5 @@
 """Variables are the session's state, removed ones and those of other scopes included."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -100,7 +99,7 @@ async def test_the_names_of_marks_are_not_for_variables(name: str, make: Make) -
 
 @pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"a": {1: 2}}, object(), "\ud800", deep(95)])
 async def test_a_variable_of_others_that_code_cannot_have_stays_away_from_it(value: Any, make: Make) -> None:
-    """ADK's state takes such; the run begins, a warning names it, and code can remove it."""
+    """ADK's state takes such; the run begins, a warning names it, and code can set it."""
     state = {"name": "Ada", "odd": value}
     await make.sessions.create_session(app_name="shop", user_id="ada", session_id="s2", state=state)
     runtime, key = make(), "shop/ada/s2"
@@ -108,9 +107,11 @@ async def test_a_variable_of_others_that_code_cannot_have_stays_away_from_it(val
     run = await ran(runtime, 'return [dict(context.state), get_variable("odd")]', key=key)
     assert run.result == [{"name": "Ada"}, None]
     assert any("'odd'" in warning for warning in run.warnings)
-    assert (await ran(runtime, 'remove_variable("odd")', key=key)).ok
-    again = await ran(runtime, 'remove_variable("odd")', key=key)
-    assert (error_of(again).type, again.warnings) == ("KeyError", ())
+    missing = await ran(runtime, 'remove_variable("odd")', key=key)
+    assert error_of(missing).type == "KeyError"
+    again = await ran(runtime, 'set_variable("odd", 1)', key=key)
+    assert (again.ok, again.variables, again.warnings) == (True, {"name": "Ada", "odd": 1}, run.warnings)
+    assert (await ran(runtime, "return 1", key=key)).warnings == ()
 
 
 SMALL = RuntimeSettings(
@@ -150,64 +151,37 @@ async def test_more_variables_than_a_scope_may_have_fail_the_run(body: str, says
     assert await result_of(runtime, "return context.state") == {"name": "Ada"}
 
 
-async def overfill(sessions: BaseSessionService, *prefixes: str, size: int = 250_000) -> None:
-    """Let an agent set what code may not: 104 variables of so many bytes in each scope."""
-    delta = {f"{prefix}large{n:03}": "x" * size for prefix in prefixes for n in range(104)}
+async def overfill(sessions: BaseSessionService, *, size: int) -> None:
+    """Let an agent set what code may not: 104 variables of so many bytes."""
+    delta = {f"large{n:03}": "x" * size for n in range(104)}
     event = Event(author="agent", actions=EventActions(state_delta=delta))
     await sessions.append_event(await stored(sessions), event)
 
 
-OVERFILLED = RuntimeSettings(
-    shared_variables=tuple(f"{scope}:large{n:03}" for scope in ("user", "app") for n in range(104)),
-    history_bytes=0,
-)
-TENTH = replace(
-    OVERFILLED, session_variables_bytes=600_000, user_variables_bytes=200_000, app_variables_bytes=200_000
-)
-"""The same with a tenth of the limits that come by themselves, for variables of a tenth."""
+async def test_a_run_begins_with_all_variables_that_its_request_can_hold(make: Make) -> None:
+    """Also above the limits of a scope; what is larger than ``frame_bytes`` is an error that says so."""
+    runtime = make(settings=RuntimeSettings(session_variables_bytes=600_000, history_bytes=0))
+    await overfill(make.sessions, size=100_000)
 
-
-async def test_a_run_begins_whatever_variables_there_are(make: Make) -> None:
-    """What does not fit is not sent, and a warning says how many of which scope; small ones come first."""
-    await overfill(make.sessions, "", "user:", "app:")
-
-    run = await ran(make(settings=OVERFILLED), 'return [len(context.state), get_variable("name")]')
-    assert run.error is None
-    assert run.result == [1 + 25 + 8 + 8, "Ada"]
-    said = [warning for warning in run.warnings if "not sent" in warning]
-    assert [warning.partition(" ")[0] for warning in said] == ["79", "96", "96"]
-    assert ["session_variables_bytes" in said[0], "user_" in said[1], "app_" in said[2]] == [True] * 3
-
-
-async def test_code_deletes_and_replaces_what_it_was_not_sent(make: Make) -> None:
-    """Until there is room again; and a called tool can."""
-    await overfill(make.sessions, "", "user:", "app:", size=25_000)
-    names = [f"{scope}large{n:03}" for scope in ("", "user:", "app:") for n in range(104)]
-    forget = PythonTool(
-        name="forget",
-        code=tool("for name in names: remove_variable(name)", name="forget", parameters="names"),
-    )
-    runtime = make(settings=TENTH, tools=[forget])
-
-    assert (await ran(runtime, f"for name in {names[:100]}: remove_variable(name)")).ok
-    assert (await ran(runtime, f'tools.forget({{"names": {names[100:200]}}})')).ok
-    assert (await ran(runtime, f'async_tools.forget({{"names": {names[200:306]}}})')).ok
-    run = await ran(runtime, f'set_variable("{names[306]}", 1); remove_variable("{names[306]}")')
-    assert not any("not sent" in warning for warning in run.warnings)
-    assert await result_of(runtime, "return sorted(context.state)") == sorted(["name", *names[307:]])
-    again = await ran(runtime, f'remove_variable("{names[0]}")')
-    assert error_of(again).type == "KeyError"
+    assert await result_of(runtime, 'return [len(context.state), get_variable("name")]') == [105, "Ada"]
+    await overfill(make.sessions, size=250_000)
+    with pytest.raises(InvalidInputError, match="frame_bytes"):
+        await ran(runtime, "return 1")
 
 
 async def test_an_overfull_scope_takes_what_does_not_make_it_larger(make: Make) -> None:
-    """Smaller values and other scopes; nothing else until it is within its limits."""
-    await overfill(make.sessions, "", size=25_000)
-    runtime = make(settings=TENTH)
+    """Smaller values and other scopes; nothing else until it is within its limits. Code can delete."""
+    await overfill(make.sessions, size=25_000)
+    shared = ("user:large",)
+    runtime = make(settings=RuntimeSettings(session_variables_bytes=600_000, shared_variables=shared))
 
     assert (await ran(runtime, 'set_variable("large103", 1)')).ok
-    assert (await ran(runtime, 'set_variable("user:large000", 1)')).ok
+    assert (await ran(runtime, 'set_variable("user:large", 1)')).ok
     run = await ran(runtime, 'set_variable("more", "x" * 10)')
     assert error_of(run).type == "VariablesTooLargeError"
+    assert (await ran(runtime, 'for n in range(103): remove_variable(f"large{n:03}")')).ok
+    assert (await ran(runtime, 'set_variable("more", "x" * 10)')).ok
+    assert sorted((await ran(runtime, "pass")).variables) == ["large103", "more", "name", "user:large"]
 
 
 async def test_names_of_removed_variables_are_bounded(make: Make) -> None:
