@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, Self
 
+from gcp_adk_store.ces.guest.context import ToolContext
 from gcp_adk_store.ces.guest.contract import IMPORTABLE
+from gcp_adk_store.ces.guest.host_calls import AsyncTools, ExternalResponse, Requests, Tools
 from gcp_adk_store.ces.guest.namespace import CLASSES
 from gcp_adk_store.ces.guest.scanning import TYPING_NAMES, UNREADABLE, Scan, bound_names, scan
 from gcp_adk_store.ces.guest.scanning import missing_module as guest_missing_module
@@ -177,8 +179,16 @@ _ALLOWS: Final = re.compile(r"#\s*noqa:\s*(?:CES\d{3}[\s,]*)+")
 _CODE: Final = re.compile(r"CES\d{3}")
 
 
-METHODS: Final = frozenset({"get", "post", "put", "patch", "delete", "head", "options", "request"})
-"""Of ``ces_requests``."""
+_OF_GLOBALS: Final[dict[str, type]] = {
+    **CLASSES,
+    "async_tools": AsyncTools,
+    "callback_context": ToolContext,
+    "ces_requests": Requests,
+    "context": ToolContext,
+    "requests": Requests,
+    "tools": Tools,
+}
+"""Classes whose members names of the runtime have; that of a callback's parameter, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,11 +250,11 @@ class Parsed:
         others: set[str] = set(self.parameters)
         for node in self.nodes:
             match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value) if self.is_answer(value):
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if self._is_answer(value):
                     found.add(name)
                 case ast.Name(id=name, ctx=ast.Store()):
                     parent = self.parents[node]
-                    if not (isinstance(parent, ast.Assign) and self.is_answer(parent.value)):
+                    if not (isinstance(parent, ast.Assign) and self._is_answer(parent.value)):
                         others.add(name)
         return found - others
 
@@ -258,19 +268,26 @@ class Parsed:
                     found.add(name)
         return found
 
-    def is_global(self, name: str) -> bool:
-        """Whether *name* is the runtime's; code that binds it itself hides it."""
-        return name not in self.stored and name not in self.parameters
+    def class_of(self, node: ast.expr) -> type | None:
+        """Return the class of the runtime whose members *node* has, as far as the code says it."""
+        if self._is_answer(node) or (isinstance(node, ast.Name) and node.id in self.answers):
+            return ExternalResponse
+        return self._class_of_global(node)
 
-    def is_answer(self, node: ast.AST) -> bool:
+    def _class_of_global(self, node: ast.expr) -> type | None:
+        """Return the class of a name of the runtime; code that binds the name itself hides it."""
+        if not isinstance(node, ast.Name) or node.id in self.stored:
+            return None
+        is_parameter = node.id in self.parameters and node.id != "callback_context"
+        return None if is_parameter else _OF_GLOBALS.get(node.id)
+
+    def _is_answer(self, node: ast.expr) -> bool:
         """Whether *node* is a call that returns an ExternalResponse."""
         match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="tools"))):
-                return self.is_global("tools")
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name(id="ces_requests" | "requests" as owner), attr=method)
-            ):
-                return self.is_global(owner) and method in METHODS
+            case ast.Call(func=ast.Attribute(value=owner, attr=method)):
+                of_class = self._class_of_global(owner)
+                is_request = of_class is Requests and not method.startswith("async_")
+                return of_class is Tools or (is_request and hasattr(Requests, method))
             case _:
                 return False
 

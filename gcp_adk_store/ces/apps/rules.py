@@ -3,8 +3,7 @@
 import ast
 import inspect
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,11 +12,10 @@ from pydantic.alias_generators import to_camel
 
 from gcp_adk_store.ces.apps.agents import AgentSpec
 from gcp_adk_store.ces.apps.files import Config, Files, config_file, declared_variables, folders, member
-from gcp_adk_store.ces.apps.findings import METHODS, Finding, Parsed, unknown
+from gcp_adk_store.ces.apps.findings import Finding, Parsed, unknown
 from gcp_adk_store.ces.apps.layout import AgentApp, own_names
-from gcp_adk_store.ces.guest.context import ToolContext
-from gcp_adk_store.ces.guest.host_calls import ExternalResponse
-from gcp_adk_store.ces.guest.namespace import CLASSES
+from gcp_adk_store.ces.guest.host_calls import AsyncTools, ExternalResponse, Requests, Tools
+from gcp_adk_store.ces.guest.namespace import INTERNAL_MODULE
 
 SYSTEM_TOOLS: Final = {
     "end_session": "Part.from_end_session(reason=...)",
@@ -184,67 +182,62 @@ def _instruction_of(agent: AgentSpec, app: AgentApp, instruction: Any) -> Path:
     )
 
 
-_REQUEST_METHODS: Final = METHODS | {f"async_{name}" for name in METHODS}
-_REQUEST_KEYWORDS: Final = frozenset({"method", "url", "params", "headers", "data", "json"})
-_OF_ANSWERS: Final = frozenset(
-    {"json", "raise_for_status", "ok"} | {each.name for each in fields(ExternalResponse)}
-)
-_CONTEXTS: Final = ("context", "callback_context")
+_NO_MEMBER: Final[Mapping[type, str]] = {ExternalResponse: "CES404", Requests: "CES406"}
+"""Rules about members that a class does not have; CES409 of other classes."""
 
 
 def check_use(parsed: Parsed) -> Iterator[Finding]:
     """Yield what is wrong with how the code of a tool or a callback uses the runtime."""
     for node in parsed.nodes:
-        match node:
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name(id="tools" | "async_tools" as owner), attr=method)
-            ):
-                if parsed.is_global(owner):
-                    yield from _check_tool_call(parsed, node, owner, method)
-            case ast.Attribute(value=ast.Name(id="ces_requests" | "requests" as owner)):
-                if parsed.is_global(owner):
-                    yield from _check_requests(parsed, node, owner)
-        if isinstance(node, ast.Attribute):
-            yield from _check_member(parsed, node)
-            yield from _check_answer(parsed, node)
+        if not isinstance(node, ast.Attribute) or (of_class := parsed.class_of(node.value)) is None:
+            continue
+        call = parsed.parents[node]
+        called = call if isinstance(call, ast.Call) and call.func is node else None
+        if of_class not in (Tools, AsyncTools):
+            yield from _check_member(parsed, node, called, of_class)
+        elif called is not None and (called.keywords or len(called.args) > 1):
+            says = f"{ast.unparse(node)}(...) takes its arguments as one dict"
+            yield parsed.found("CES402", says, f'write: {ast.unparse(node)}({{"name": value}})', called)
+        begins = of_class is AsyncTools or (of_class is Requests and node.attr.startswith("async_"))
+        if begins and called is not None and isinstance(parsed.parents[called], ast.Expr | ast.Attribute):
+            says = f"{ast.unparse(node)}(...) returns a function, and only its call waits for the answer"
+            fix = "keep the function, and call it: waits = ...; answer = waits()"
+            yield parsed.found("CES405", says, fix, called)
 
 
-def _check_tool_call(parsed: Parsed, call: ast.Call, owner: str, method: str) -> Iterator[Finding]:
-    if call.keywords or len(call.args) > 1:
-        says = f"{owner}.{method}(...) takes its arguments as one dict"
-        yield parsed.found("CES402", says, f'write: {owner}.{method}({{"name": value}})', call)
-    if owner == "async_tools":
-        yield from _check_collected(parsed, call, f"{owner}.{method}(...)")
+def _check_member(
+    parsed: Parsed, node: ast.Attribute, called: ast.Call | None, of_class: type
+) -> Iterator[Finding]:
+    """Yield that *of_class* has no member *node*, or what is wrong with the keywords of its call."""
+    name = node.attr
+    own = [vars(each) for each in of_class.__mro__ if each.__module__ == INTERNAL_MODULE]
+    fields = of_class.model_fields if issubclass(of_class, pydantic.BaseModel) else {}
+    if not (name.startswith("_") or name in fields or hasattr(of_class, name)):
+        if of_class is ExternalResponse and name in parsed.asked_for:
+            return
+        known = {each for each in {*fields}.union(*own) if not each.startswith("_")}
+        says = f"{of_class.__name__} of the platform has no {name}: it raises AttributeError"
+        fix = f"it has: {', '.join(sorted(known))}"
+        yield parsed.found(_NO_MEMBER.get(of_class, "CES409"), says, fix, node)
+    elif called is not None and of_class is Requests:
+        yield from _check_keywords(parsed, called, Requests.request, "CES403")
+        for keyword in called.keywords:
+            if keyword.arg == "data" and _is_bytes(keyword.value):
+                says = "data= of ces_requests cannot be bytes: it raises TypeError"
+                yield parsed.found("CES407", says, "give text, or json=", keyword)
+    elif called is not None and name.startswith("from_"):
+        yield from _check_keywords(parsed, called, getattr(of_class, name), "CES409")
 
 
-def _check_collected(parsed: Parsed, call: ast.Call, what: str) -> Iterator[Finding]:
-    """Yield a background call whose answer the code does not wait for."""
-    if isinstance(parsed.parents[call], ast.Expr | ast.Attribute):
-        says = f"{what} returns a function, and only its call waits for the answer"
-        yield parsed.found(
-            "CES405", says, "keep the function, and call it: waits = ...; answer = waits()", call
-        )
-
-
-def _check_requests(parsed: Parsed, node: ast.Attribute, owner: str) -> Iterator[Finding]:
-    method = node.attr
-    if method not in _REQUEST_METHODS:
-        fix = f"there are {', '.join(sorted(METHODS))}, and each with async_ before it"
-        says = f"{owner}.{method} does not exist: it raises AttributeError"
-        yield parsed.found("CES406", says, fix, node)
-        return
-    call = parsed.parents[node]
-    if not isinstance(call, ast.Call) or call.func is not node:
-        return
-    if method.startswith("async_"):
-        yield from _check_collected(parsed, call, f"{owner}.{method}(...)")
+def _check_keywords(
+    parsed: Parsed, call: ast.Call, method: Callable[..., Any], code: str
+) -> Iterator[Finding]:
+    """Yield the keywords of *call* that *method* does not know."""
+    known = [each for each in inspect.signature(method).parameters if each != "self"]
     for keyword in call.keywords:
-        if keyword.arg is not None and keyword.arg not in _REQUEST_KEYWORDS:
-            says = f"{owner}.{method}() has no keyword {keyword.arg}: it raises TypeError"
-            yield parsed.found("CES403", says, "there are params, headers, data and json", keyword)
-        elif keyword.arg == "data" and _is_bytes(keyword.value):
-            says = "data= of ces_requests cannot be bytes: it raises TypeError"
-            yield parsed.found("CES407", says, "give text, or json=", keyword)
+        if keyword.arg is not None and keyword.arg not in known:
+            says = f"{ast.unparse(call.func)}() has no keyword {keyword.arg}: it raises TypeError"
+            yield parsed.found(code, says, f"it has: {', '.join(known)}", keyword)
 
 
 def _is_bytes(node: ast.expr) -> bool:
@@ -255,43 +248,3 @@ def _is_bytes(node: ast.expr) -> bool:
             return True
         case _:
             return False
-
-
-def _check_member(parsed: Parsed, node: ast.Attribute) -> Iterator[Finding]:
-    """Yield attributes, and keywords of methods, that a class of the runtime does not have."""
-    if not isinstance(node.value, ast.Name) or node.attr.startswith("_"):
-        return
-    name = node.value.id
-    is_context = name in _CONTEXTS and name not in parsed.stored
-    if is_context and (name != "context" or name not in parsed.parameters):
-        of_class: type = ToolContext
-    elif name in CLASSES and parsed.is_global(name):
-        of_class = CLASSES[name]
-    else:
-        return
-    is_field = issubclass(of_class, pydantic.BaseModel) and node.attr in of_class.model_fields
-    if not (is_field or hasattr(of_class, node.attr)):
-        says = f"{name}.{node.attr} does not exist in the platform's reference: it raises AttributeError"
-        yield parsed.found("CES409", says, "fix the name, or read what the reference has instead", node)
-        return
-    call = parsed.parents[node]
-    if not isinstance(call, ast.Call) or call.func is not node or not node.attr.startswith("from_"):
-        return
-    known = inspect.signature(getattr(of_class, node.attr)).parameters
-    for keyword in call.keywords:
-        if keyword.arg is not None and keyword.arg not in known:
-            says = f"{name}.{node.attr}() has no keyword {keyword.arg} in the platform's reference"
-            yield parsed.found("CES409", says, f"it has: {', '.join(known)}", keyword)
-
-
-def _check_answer(parsed: Parsed, node: ast.Attribute) -> Iterator[Finding]:
-    """Yield attributes that an ExternalResponse does not have."""
-    is_answer = parsed.is_answer(node.value) or (
-        isinstance(node.value, ast.Name) and node.value.id in parsed.answers
-    )
-    if is_answer and node.attr not in _OF_ANSWERS | parsed.asked_for:
-        says = f"an ExternalResponse has no attribute {node.attr}"
-        fix = (
-            f"there are {', '.join(sorted(_OF_ANSWERS))}; json() returns what the tool or the server answered"
-        )
-        yield parsed.found("CES404", says, fix, node)
