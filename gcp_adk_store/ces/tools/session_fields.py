@@ -13,12 +13,13 @@ Resolve: TypeAlias = Callable[[str], Mapping[str, Any]]
 
 _DEPTH: Final = 64
 _STEPS: Final = 100_000
-"""Pairs of fields that one value combines, and objects and lists of one request, some 100 ms. References can
-double the fields at each level."""
-_VALUES: Final = 10_000
-"""What the session gives of one value, or of one request, at most, however few schemas there are."""
+"""Pairs of fields that one value combines. References can double the fields at each level."""
 _CHARACTERS: Final = 2 * 1024 * 1024
 """What the session gives of one request at most: as many as its body may have by default."""
+_OF_VALUE: Final = 200
+_OF_OBJECT: Final = 20
+"""What a value costs beside its own characters, and what an object or a list costs: some 10,000 values, or
+100,000 objects and lists, are all of a request, and take some 100 ms."""
 _TOGETHER: Final = ("allOf", "anyOf", "oneOf")
 _READ: Final = frozenset({"$ref", "properties", "required", "items", *_TOGETHER})
 _NO_SCHEMA: Final = frozenset(
@@ -57,39 +58,28 @@ class Filling:
 
     session: SessionValues
     _sizes: dict[str, int] = field(default_factory=dict)
-    _values: int = 0
-    _steps: int = 0
     _left: int = _CHARACTERS
 
-    def spend(self) -> None:
-        """Count one object, list or value that has something of the session.
+    def spend(self, characters: int = _OF_OBJECT) -> None:
+        """Count a value of so many *characters*, or an object or a list that has something of the session.
 
         Raises:
             ArgumentsError: they are too many for one request.
         """
-        self._steps += 1
-        if self._steps > _STEPS:
+        self._left -= characters
+        if self._left < 0:
             raise ArgumentsError(
-                f"more than {_STEPS:,} objects and lists of the request have something of the session; give "
-                "shorter lists"
+                f"the session gives more than the {_CHARACTERS:,} characters that a request may have of it, "
+                f"each value counted as {_OF_VALUE} more, and each object or list with something of it as "
+                f"{_OF_OBJECT}; give shorter lists"
             )
 
     def value(self, expression: str) -> Any:
-        """Return what *expression* is in the session, as `SessionValues.value`.
-
-        Raises:
-            ArgumentsError: the request takes more of the session than a request may.
-        """
+        """Return what *expression* is in the session, as `SessionValues.value`; raises as :meth:`spend`."""
         value = self.session.value(expression)
         if expression not in self._sizes:
-            self._sizes[expression] = 1 + len(text_of(value))
-        self._left -= self._sizes[expression]
-        self._values += 1
-        if self._left < 0 or self._values > _VALUES:
-            raise ArgumentsError(
-                f"the session gives more than the {_VALUES:,} values, or the {_CHARACTERS:,} characters, "
-                "that a request may have of it; give shorter lists"
-            )
+            self._sizes[expression] = _OF_VALUE + len(text_of(value))
+        self.spend(self._sizes[expression])
         return value
 
 
@@ -196,18 +186,7 @@ def session_fields(schemas: list[Any], resolve: Resolve, where: str) -> SessionF
         UnfillableError: a marked field cannot be filled in every request.
         InvalidInputError: a mark is not an expression that is known.
     """
-    found = _Reading(resolve, where).all_of(schemas, 0)
-    if _count(found, {}) > _VALUES:
-        raise UnfillableError(f"the session gives more than {_VALUES:,} fields of one value")
-    return found
-
-
-def _count(fields: SessionFields, counted: dict[int, int]) -> int:
-    """Return how many fields a request has of *fields*, which may stand in it more than once."""
-    if id(fields) not in counted:
-        below = [*fields.members.values(), *([] if fields.items is None else [fields.items])]
-        counted[id(fields)] = 1 + sum(_count(each, counted) for each in below)
-    return counted[id(fields)]
+    return _Reading(resolve, where).all_of(schemas, 0)
 
 
 @dataclass(slots=True)
