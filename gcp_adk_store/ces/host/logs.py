@@ -1,10 +1,11 @@
 """Log what runs of code printed, warned of and failed with, and keep it with the events of a turn."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
 from google.adk.events import Event
+from pydantic import OnErrorOmit, TypeAdapter
 
 from gcp_adk_store.ces.host.results import Call, RunFailure
 from gcp_adk_store.ces.host.settings import SessionKey
@@ -89,19 +90,10 @@ def with_logs(event: Event, logs: Iterable[RunLog], most: int) -> Event:
     return event
 
 
+_LOGS: Final = TypeAdapter(list[OnErrorOmit[RunLog]])
+
+
 def logs_of(event: Event) -> tuple[RunLog, ...]:
     """Return the logs that are kept with *event*, without entries that are not logs."""
-    found: Any = (event.custom_metadata or {}).get(LOG)
-    listed = found if isinstance(found, list) else []
-    return tuple(
-        RunLog(
-            what=str(each.get("what", "")),
-            agent=str(each.get("agent", "")),
-            printed=str(each.get("printed", "")),
-            warnings=tuple(map(str, each["warnings"])) if isinstance(each.get("warnings"), list) else (),
-            failure=str(each.get("failure", "")),
-            late=bool(each.get("late")),
-        )
-        for each in listed
-        if isinstance(each, Mapping)
-    )
+    found = (event.custom_metadata or {}).get(LOG)
+    return tuple(_LOGS.validate_python(found if isinstance(found, list) else []))

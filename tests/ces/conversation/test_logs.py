@@ -22,7 +22,7 @@ def calling(name: str, **args: int) -> dict[str, list[dict[str, object]]]:
 
 
 async def test_each_run_reports_what_it_printed_warned_of_and_failed_with(converse: Converse) -> None:
-    """A run that printed nothing does not. Logs of another form, which anybody may write, are read so far."""
+    """A run that printed nothing does not. Logs of another form, which anybody may write, are left out."""
     app = converse.app(
         {"root": {"tools": ["talk", "quiet"], "callbacks": {"before_model": ["print('asked')"]}}},
         tools={"talk": TALK, "quiet": QUIET},
@@ -43,14 +43,12 @@ async def test_each_run_reports_what_it_printed_warned_of_and_failed_with(conver
     assert turn.logs == ()
     assert not any(event.custom_metadata for event in turn.events)
 
-    kept = [{"what": "talk", "warnings": None}, {"agent": 3, "printed": "word"}, "talk", None]
+    log = {"what": "talk", "agent": "root", "printed": "word"}
+    kept = [{**log, "warnings": None}, {**log, "agent": 3}, "talk", None, {**log, "more": 1}]
     events = [Event(author="root", custom_metadata={"ces_log": given}) for given in (kept, "none", None)]
 
     turn = ConversationTurn(events=tuple(events), agent="root", variables={}, ended=False)
-    assert turn.logs == (
-        RunLog(what="talk", agent=""),
-        RunLog(what="", agent="3", printed="word"),
-    )
+    assert turn.logs == (RunLog(what="talk", agent="root", printed="word"),)
 
 
 async def test_events_keep_as_much_of_the_logs_of_a_turn_as_the_setting_says(converse: Converse) -> None:
