@@ -199,21 +199,12 @@ def guardrails_of(
     return tuple(found.values())
 
 
-_KINDS: Final = {
-    "agentTool": "another agent",
-    "clientFunction": "a function of the client",
-    "connectorTool": "a connector",
-    "dataStoreTool": "a search of a data store",
-    "fileSearchTool": "a search of files",
-    "googleSearchTool": "a search of Google's",
-    "mcpTool": "a tool of an MCP server",
-    "openApiTool": "an operation of an API",
-    "remoteAgentTool": "a remote agent",
-    "systemTool": "a tool of the platform",
-    "widgetTool": "a widget of the client",
-}
-"""What tools are, by the member of their configuration that says so."""
-_TOOLSETS: Final = {"mcpToolset": "tools of an MCP server", "connectorToolset": "tools of a connector"}
+_KINDS: Final = (
+    *("agentTool", "clientFunction", "connectorTool", "dataStoreTool", "fileSearchTool", "googleSearchTool"),
+    *("mcpTool", "openApiTool", "remoteAgentTool", "systemTool", "widgetTool"),
+)
+"""Members of the configuration of a tool that say what it is."""
+_TOOLSETS: Final = ("mcpToolset", "connectorToolset")
 _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 
 
@@ -225,7 +216,7 @@ class OtherTool:
     folder: str
     """The name of its folder, by which agents may name it too."""
     kind: str
-    """For messages."""
+    """The member of its configuration that says what it is, for messages."""
     description: str = ""
     parameters: Mapping[str, Any] | None = None
     """The JSON schema of its arguments, where the configuration has one."""
@@ -245,7 +236,7 @@ class Toolset(Named):
     path: Path = field(default_factory=Path)
     """The file that has the document."""
     kind: str = ""
-    """What it has instead of a document, for messages; empty with one."""
+    """The member of its configuration that it has instead of a document; empty with one."""
     listed: frozenset[str] = frozenset()
     """Names of tools that agents and code give, without a document."""
     server: str = ""
@@ -283,7 +274,7 @@ def other_tool(config: Mapping[str, Any], folder: str) -> OtherTool:
     return OtherTool(
         name=next(each for each in named if isinstance(each, str) and each),
         folder=folder,
-        kind=_KINDS.get(kind, "of a kind that is not known"),
+        kind=kind or "no known kind of tool",
         description=str(fields.get("description") or config.get("description") or ""),
         parameters=_json_schema(parameters) if isinstance(parameters, Mapping) else None,
     )
@@ -292,7 +283,7 @@ def other_tool(config: Mapping[str, Any], folder: str) -> OtherTool:
 def other_toolset(config: Mapping[str, Any], name: str, folder: str) -> Toolset | None:
     """Return the toolset that *config* declares without a document; None for no toolset."""
     kind = next((each for each in _TOOLSETS if isinstance(config.get(each), Mapping)), None)
-    return None if kind is None else Toolset(name=name, folder=folder, kind=_TOOLSETS[kind])
+    return None if kind is None else Toolset(name=name, folder=folder, kind=kind)
 
 
 def names_of(toolset: Toolset, chosen: Iterable[str], called: Iterable[str]) -> frozenset[str]:

@@ -179,7 +179,7 @@ def _python(tool: ToolCode) -> PythonTool:
 def _of_toolset(toolset: Toolset) -> Iterator[Tool]:
     if not toolset.tool_names:
         return
-    why = f"is one of the {toolset.kind}, and runs on the platform alone"
+    why = f"is a tool of the {toolset.kind} {toolset.name}, and runs on the platform alone"
     try:
         if not toolset.kind:
             yield OpenApiTool.from_spec(
@@ -196,7 +196,7 @@ def _of_toolset(toolset: Toolset) -> Iterator[Tool]:
 
 
 def _other(tool: OtherTool) -> MockTool:
-    stand_in = _stand_in(tool.name, f"is {tool.kind}, and runs on the platform alone")
+    stand_in = _stand_in(tool.name, f"is declared as {tool.kind}, and runs on the platform alone")
     return replace(stand_in, description=tool.description, parameters=tool.parameters)
 
 

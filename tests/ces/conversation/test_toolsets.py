@@ -239,7 +239,7 @@ async def test_tools_without_code_are_named_mocks_that_fail_loudly(
     assert set(found) == {"Crm_find", "Crm_open", "show", "scan_code"}
     assert {tool.status_code for tool in found.values()} == {501}
     assert found["Crm_find"].reason == (
-        "Crm_find is one of the tools of an MCP server, and runs on the platform alone; give it a mock"
+        "Crm_find is a tool of the mcpToolset Crm, and runs on the platform alone; give it a mock"
     )
     declared = {"type": "object", "properties": {"id": {"type": "string"}}}
     shown = functions["show"]
