@@ -15,7 +15,7 @@ from gcp_adk_store.ces.guest.contract import VERSION, HostCall
 from gcp_adk_store.ces.host.admission import Room, Waiting, places_of
 from gcp_adk_store.ces.host.results import Answer, Call, Delta, Reply, RunFailure, read_host_call
 from gcp_adk_store.ces.host.settings import RuntimeSettings
-from gcp_adk_store.ces.host.toolbox import Situation, Toolbox, ToolCall, new_call_id
+from gcp_adk_store.ces.host.toolbox import Invocation, Toolbox, ToolCall, new_call_id
 from gcp_adk_store.ces.http.fetching import HttpAccess, Outgoing
 from gcp_adk_store.ces.sandbox.inprocess import InProcessSandbox
 from gcp_adk_store.ces.sandbox.interface import (
@@ -44,19 +44,19 @@ class Host:
     """Answers the questions of one run."""
 
     def __init__(
-        self, engine: "Engine", situation: Situation, *, depth: int, clock: Clock, waiting: Waiting
+        self, engine: "Engine", invocation: Invocation, *, depth: int, clock: Clock, waiting: Waiting
     ) -> None:
         """Prepare it.
 
         Args:
             engine: What runs it, and the runs within it.
-            situation: Of the run.
+            invocation: Of the run.
             depth: How many runs it is within.
             clock: Of the run; it stands still while all that the code waits for waits for sandboxes.
             waiting: A context that shows to those who wait for the run that it stands still.
         """
         self._engine = engine
-        self._situation = situation
+        self._invocation = invocation
         self._depth = depth
         self._clock = clock
         self._waiting = waiting
@@ -158,7 +158,7 @@ class Host:
             name = question["method"]
             args = {each: value for each, value in question.items() if each in _OF_REQUEST}
             outgoing = Outgoing(method=name, **args)
-            reply = Reply.of_fetched(await self._engine.http.fetch(outgoing, asker=self._situation.asker))
+            reply = Reply.of_fetched(await self._engine.http.fetch(outgoing, asker=self._invocation.asker))
             self.warnings += reply.said
         self.ending = self.ending or reply.ending  # type: ignore[redundant-expr]  # of a call meanwhile
         asked, whole = _beginning_of(args)
@@ -186,7 +186,7 @@ class Host:
             args=question["args"],
             state=question["state"],
             by_code=True,
-            situation=self._situation,
+            invocation=self._invocation,
             function_call_id=new_call_id(),
         )
         try:
@@ -245,7 +245,7 @@ class Engine:
     async def run(
         self,
         request: Mapping[str, Any],
-        situation: Situation,
+        invocation: Invocation,
         *,
         depth: int = 0,
         timeout_s: float | None = None,
@@ -255,7 +255,7 @@ class Engine:
 
         Args:
             request: What the code's process gets.
-            situation: Of the run.
+            invocation: Of the run.
             depth: How many runs this one is within.
             timeout_s: Its wall time, where the settings have no limits.
             waiting: Entered while the run waits for a sandbox, or its code for that of a called tool.
@@ -271,17 +271,17 @@ class Engine:
         if timeout_s is not None and self.settings.limits is None:
             limits = replace(limits, wall_s=timeout_s)
         clock = Clock(longest_stop_s=self.settings.longest_wait_s)
-        host = Host(self, situation, depth=depth, clock=clock, waiting=waiting)
+        host = Host(self, invocation, depth=depth, clock=clock, waiting=waiting)
         whole = {
             "version": VERSION,
-            "tools": self.toolbox.names(situation.mocks),
+            "tools": self.toolbox.names(invocation.mocks),
             "settings": self._guest_settings,
             **request,
         }
         printed: list[str] = []
         async with self._places.place(
-            (situation.session.app, situation.session.user),
-            situation.session,
+            invocation.asker,
+            invocation.key,
             depth,
             self._room,
             longest_wait_s=self.settings.longest_wait_s,

@@ -186,7 +186,7 @@ class PythonRuntime(Closing):
         invocation = Invocation.of(f"run_tool {name}", key, self._settings, options)
 
         async def work(opened: Opened) -> Answer:
-            return await run_python(tool, _call(name, given, invocation, opened), self._engine.run)
+            return await run_python(tool, _call(name, given, opened), self._engine.run)
 
         return await self._run_tool(name, execution, invocation, work)
 
@@ -216,7 +216,7 @@ class PythonRuntime(Closing):
         invocation = Invocation.of(f"call_tool {name}", key, self._settings, options)
 
         async def work(opened: Opened) -> Answer:
-            call = _call(name, given, invocation, opened)
+            call = _call(name, given, opened)
             stand_in = await self._toolbox.stand_in(call, self._engine.run)
             if stand_in is None and isinstance(callee, PythonTool):
                 return await run_python(callee, call, self._engine.run)
@@ -268,8 +268,8 @@ class PythonRuntime(Closing):
         invocation = Invocation.of(f"run_callback {request['callback']}", key, self._settings, options)
 
         async def work(opened: Opened) -> Answer:
-            about = opened.situation.context_with(opened.state, function_call_id=invocation.function_call_id)
-            return await self._engine.run({**request, "context": about}, opened.situation)
+            about = opened.invocation.context_with(opened.state, function_call_id=invocation.function_call_id)
+            return await self._engine.run({**request, "context": about}, opened.invocation)
 
         answer, fields = await self._sessions.run(invocation, work)
         after: dict[str, Any] = {name: answer.changed.get(name, request.get(name)) for name in MAY_CHANGE}
@@ -315,15 +315,15 @@ class PythonRuntime(Closing):
         )
 
 
-def _call(name: str, args: dict[str, Any], invocation: Invocation, opened: Opened) -> ToolCall:
-    """Return the call of a tool that *invocation* is, which is a model's."""
+def _call(name: str, args: dict[str, Any], opened: Opened) -> ToolCall:
+    """Return the call of a tool that the run is, which is a model's."""
     return ToolCall(
         name=name,
         args=args,
         state=opened.state,
         by_code=False,
-        situation=opened.situation,
-        function_call_id=invocation.function_call_id,
+        invocation=opened.invocation,
+        function_call_id=opened.invocation.function_call_id,
     )
 
 

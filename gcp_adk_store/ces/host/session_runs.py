@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from google.adk.artifacts import BaseArtifactService
@@ -27,7 +27,7 @@ from gcp_adk_store.ces.host.session_context import (
     variables_of,
 )
 from gcp_adk_store.ces.host.settings import USER, RuntimeSettings, SessionKey
-from gcp_adk_store.ces.host.toolbox import Invocation, Situation, failure_of
+from gcp_adk_store.ces.host.toolbox import Invocation, failure_of
 from gcp_adk_store.ces.sandbox.interface import SandboxError
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionConflictError, SessionMissingError
 from gcp_adk_store.kernel.concurrency import Limiter
@@ -113,7 +113,7 @@ class Opened:
 
     session: Session
     state: dict[str, Any]
-    situation: Situation
+    invocation: Invocation
     warnings: list[str]
 
 
@@ -217,7 +217,7 @@ class SessionRuns:
         return Opened(
             session=session,
             state=state,
-            situation=Situation(session=invocation.key, context=context, mocks=invocation.mocks),
+            invocation=replace(invocation, context=context),
             warnings=warnings,
         )
 

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from gcp_adk_store.ces import HttpPolicy, SessionKey
-from gcp_adk_store.ces.host.toolbox import Situation
+from gcp_adk_store.ces import HttpPolicy, RuntimeSettings
+from gcp_adk_store.ces.host.toolbox import Invocation
 from gcp_adk_store.ces.http.fetching import Fetched, HttpAccess, Outgoing
 from gcp_adk_store.ces.http.policy import AllowedHost, is_loopback, is_public, read_address
 from gcp_adk_store.errors import InvalidInputError
@@ -165,10 +165,8 @@ async def test_slow_names_of_one_user_keep_no_other_waiting(
 
 def test_look_ups_are_shared_among_users() -> None:
     """All sessions of one user have one share, and a session of the same id of another user has another."""
-    keys = [("shop", "ada", "s1"), ("shop", "ada", "s2"), ("shop", "bob", "s1"), ("bank", "ada", "s1")]
-    askers = [
-        Situation(session=SessionKey(*key), context={"sessionId": key[2]}, mocks=None).asker for key in keys
-    ]
+    keys = ["shop/ada/s1", "shop/ada/s2", "shop/bob/s1", "bank/ada/s1"]
+    askers = [Invocation.of("call_tool ask", key, RuntimeSettings(), {}).asker for key in keys]
 
     assert askers[0] == askers[1]
     assert 3 == len({*askers})
