@@ -77,6 +77,7 @@ _FIRST_ERROR: Final = 400
 _MOVED: Final = 301
 _REDIRECTS: Final = frozenset({_MOVED, 302, 303, 307, 308})
 _KEEP_METHOD: Final = frozenset({307, 308})
+FORM: Final = "application/x-www-form-urlencoded"
 _FIELDS: Final = 1000
 """Params, or fields of a form, in a request."""
 _PARAMS_CHARACTERS: Final = 64 * 1024
@@ -106,7 +107,7 @@ class Outgoing:
     params: Any = None
     headers: Any = None
     data: Any = None
-    """Text, or form fields by name."""
+    """Text, or form fields by name or as pairs."""
     json: Any = None
     leaves_origin: bool = True
     """Whether redirects to other hosts are followed: not with a tool's own headers."""
@@ -295,13 +296,16 @@ def _request(outgoing: Outgoing, said: list[str], most_bytes: int) -> httpx.Requ
         raise RefusedError(f"{outgoing.method[:40]!r} is not a method of ces_requests")
     url = httpx.URL(outgoing.url)
     if outgoing.params:
-        url = url.copy_with(params=[*httpx.QueryParams(url.query).multi_items(), *_pairs(outgoing.params)])
+        params = _fields(outgoing.params, "params", _PARAMS_CHARACTERS)
+        url = url.copy_with(params=[*httpx.QueryParams(url.query).multi_items(), *params])
     headers = sendable(outgoing.headers, said)
     body: dict[str, Any] = {}
     if isinstance(outgoing.data, str):
         body = {"content": outgoing.data.encode()}
     elif outgoing.data is not None:
-        body = {"data": _form(outgoing.data)}
+        if form := _fields(outgoing.data, "fields of the form", _FORM_CHARACTERS):
+            text = str(httpx.QueryParams(form))
+            body = {"content": text.encode(), "headers": {"content-type": FORM}}
     elif outgoing.json is not None:
         body = {"content": to_json(outgoing.json), "headers": {"content-type": "application/json"}}
     size = len(body.get("content", b""))
@@ -317,40 +321,21 @@ def _request(outgoing: Outgoing, said: list[str], most_bytes: int) -> httpx.Requ
     return made
 
 
-def _pairs(params: Any) -> list[tuple[str, Any]]:
-    """Return *params* as httpx takes them; lists are several values of a name, None is left out."""
-    if isinstance(params, str):
-        _require_few("params", 1 + params.count("&"), len(params), _PARAMS_CHARACTERS)
-        return httpx.QueryParams(params).multi_items()
-    items = [*params.items()] if isinstance(params, Mapping) else params
-    if not all(isinstance(item, Sequence) and not isinstance(item, str) and len(item) == 2 for item in items):  # noqa: PLR2004
-        raise RefusedError("params must be a dict, a list of pairs, or text")
-    return _spread(items, "params", _PARAMS_CHARACTERS)
+def _fields(given: Any, what: str, most: int) -> list[tuple[str, Any]]:
+    """Return names and values as httpx takes them, or those that a text encodes.
 
-
-def _form(data: Any) -> dict[str, Any]:
-    if not isinstance(data, Mapping):
-        raise RefusedError("data must be text, or a dict of form fields")
-    _spread([*data.items()], "fields of the form", _FORM_CHARACTERS)
-    return {
-        str(name): [_field(each) for each in value] if isinstance(value, list) else _field(value)
-        for name, value in data.items()
-        if value is not None
-    }
-
-
-def _field(value: Any) -> Any:
-    """Return *value* as httpx takes it: an object or a list is its JSON."""
-    return to_json(value).decode() if isinstance(value, Mapping | list) else value
-
-
-def _spread(items: Sequence[Any], what: str, most: int) -> list[tuple[str, Any]]:
-    """Return each value of *items* with its name: lists are several values of one, None is left out.
+    Lists are several values of a name, None is left out, and an object or a list within one is its JSON.
 
     Raises:
-        RefusedError: they are too many, or have more than *most* characters: before any is encoded.
+        RefusedError: *given* is something else, or has too many fields, or more than *most* characters:
+            before any is encoded.
     """
-    _require_few(what, len(items), 0, most)
+    if isinstance(given, str):
+        _require_few(what, 0, len(given), most)
+        given = httpx.QueryParams(given).multi_items()
+    items = [*given.items()] if isinstance(given, Mapping) else given
+    if not all(isinstance(item, list | tuple) and len(item) == 2 for item in items):  # noqa: PLR2004
+        raise RefusedError(f"{what} must be a dict, a list of pairs, or text")
     pairs = [
         (str(name), each)
         for name, value in items
@@ -359,7 +344,9 @@ def _spread(items: Sequence[Any], what: str, most: int) -> list[tuple[str, Any]]
     ]
     _require_few(what, len(pairs), 0, most)
     _require_few(what, len(pairs), sum(len(name) + len(str(each)) for name, each in pairs), most)
-    return pairs
+    return [
+        (name, to_json(each).decode() if isinstance(each, Mapping | list) else each) for name, each in pairs
+    ]
 
 
 def _require_few(what: str, number: int, characters: int, most: int) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import httpx
 
-from gcp_adk_store.ces.http.fetching import Outgoing, header_fault
+from gcp_adk_store.ces.http.fetching import FORM, Outgoing, header_fault
 from gcp_adk_store.ces.tools.parameters import (
     MARK,
     PLACES,
@@ -37,7 +37,6 @@ _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch")
 _NOT_IN_NAMES: Final = re.compile(r"\W+", re.ASCII)
 _VARIABLE: Final = re.compile(r"\{([^{}]+)\}")
 _WHOLE_BODY: Final = ("body", "requestBody")
-_FORM: Final = "application/x-www-form-urlencoded"
 _MOST_REFERENCES: Final = 32
 
 
@@ -105,7 +104,7 @@ class Operation:
             sent["Cookie"] = "; ".join(parameter.cookie(value) for parameter, value in given["cookie"])
         body = self._body(args, filling)
         is_json = self.body is not None and "json" in self.body
-        as_form = self.body == _FORM and isinstance(body, dict)
+        as_form = self.body == FORM and isinstance(body, dict)
         if body is not None and not as_form:
             sent["Content-Type"] = str(self.body)
             if not is_json and not isinstance(body, str):
@@ -333,7 +332,7 @@ def _of_session(
     chosen = _mapping((request_body.get("content") or {}).get(media_type) or {}, where)
     marks = [_own_mark(each) for each in (request_body, chosen) if media_type]
     body = session_fields([*marks, chosen.get("schema")], resolve, where)
-    is_form, is_deep = media_type == _FORM, any(not each.expression for each in body.members.values())
+    is_form, is_deep = media_type == FORM, any(not each.expression for each in body.members.values())
     if media_type and "json" not in media_type and (body.items or body.members) and (is_deep or not is_form):
         raise UnfillableError(f"a field is marked within a body of {media_type}")
     return {"of_session": {name: some for name, some in found.items() if some}, "body_of_session": body}

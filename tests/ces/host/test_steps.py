@@ -165,7 +165,7 @@ async def test_what_is_shown_of_a_call_is_bounded(make: Make, bubblewrap: Bubble
         ("headers={f'h{n}': '' for n in range(101)}", "101 headers"),
         ("headers={'h': 'v' * 70_000}", "headers have more"),
         ("params={'p': [1] * 1001}", "1,001 params"),
-        ("params='a=1&' * 1000", "1,001 params"),
+        ("params='a=1&' * 1001", "1,001 params"),
         ("params={'p': 'v' * 70_000}", "70,001 characters"),
         ("data={f'f{n}': 1 for n in range(1001)}", "1,001 fields"),
         ("data={'f': 'v' * 600_000}", "600,001 characters"),
