@@ -4,7 +4,7 @@ import ast
 import builtins
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, Self
@@ -79,11 +79,16 @@ def _may_define_any(node: ast.AST) -> bool:
             return True
         case ast.Name(id=name, ctx=ast.Load()):
             return name in _WRITE_GLOBALS
-        case ast.ExceptHandler(type=caught):
-            names = caught.elts if isinstance(caught, ast.Tuple) else [caught]
-            return any(isinstance(each, ast.Name) and each.id == "NameError" for each in names)
+        case ast.ExceptHandler():
+            return catches(node, {"NameError"})
         case _:
             return False
+
+
+def catches(handler: ast.ExceptHandler, names: Collection[str]) -> bool:
+    """Return whether *handler* catches everything, or exceptions of these *names*."""
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(each is None or (isinstance(each, ast.Name) and each.id in names) for each in caught)
 
 
 Severity = Literal["error", "warning"]

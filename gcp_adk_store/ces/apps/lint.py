@@ -13,6 +13,7 @@ from gcp_adk_store.ces.apps.findings import (
     Finding,
     Function,
     Parsed,
+    catches,
     finding,
     missing_module,
     undefined,
@@ -263,14 +264,9 @@ def _check_imports(parsed: Parsed) -> Iterator[Finding]:
 def _tried(parsed: Parsed) -> Iterator[ast.AST]:
     """Yield what is in a ``try`` that catches a missing module."""
     for node in parsed.nodes:
-        if isinstance(node, ast.Try) and any(map(_catches_imports, node.handlers)):
+        if isinstance(node, ast.Try) and any(catches(each, _CATCH_IMPORTS) for each in node.handlers):
             for statement in node.body:
                 yield from ast.walk(statement)
-
-
-def _catches_imports(handler: ast.ExceptHandler) -> bool:
-    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(each is None or (isinstance(each, ast.Name) and each.id in _CATCH_IMPORTS) for each in caught)
 
 
 _ANY_SERVER = "https://server.invalid"

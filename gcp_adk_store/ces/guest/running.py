@@ -36,7 +36,6 @@ from .scanning import UNREADABLE
 from .source import Source, describe, finished, shown_in_tracebacks
 
 _REQUEST: Final = pydantic.TypeAdapter(Request)
-_MAX_WARNINGS: Final = 100
 _CUT = "\n[output was cut here]\n"
 
 Show = Callable[[str], object]
@@ -97,14 +96,16 @@ def run(request: Mapping[str, Any], call_host: CallHost, show: Show | None = Non
         call_host: Given a `contract.HostCall`, returns a `contract.HostReply`; never called twice at a time.
         show: Takes what the code prints, as it prints it; without it the answer has that.
     """
-    warnings = Warnings()
+    warnings: dict[str, None] = {}
     try:
         job = Job.of(request, warnings)
     except (ValueError, TypeError) as exc:
-        answer = _empty(warnings)
+        answer = _empty()
         answer["error"] = describe(_without_values(exc), ())
-        return answer
-    return job.run(call_host, show)
+    else:
+        answer = job.run(call_host, show)
+    answer["warnings"] = [*map(sendable, warnings)]
+    return answer
 
 
 def _without_values(exc: Exception) -> Exception:
@@ -125,19 +126,6 @@ def warm_up() -> None:
         run(request, lambda _call: FIRST_REPLY, len)
 
 
-class Warnings:
-    """What is said of code, each thing once."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def add(self, *texts: str) -> None:
-        """Keep each of *texts* that is new, as far as the limit allows it."""
-        for shown in map(sendable, texts):
-            if shown not in self.texts and len(self.texts) < _MAX_WARNINGS:
-                self.texts.append(shown)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A request that was understood."""
@@ -151,10 +139,11 @@ class Job:
     subjects: Subjects | None
     """Of callbacks."""
     tools: frozenset[str]
-    warnings: Warnings
+    warnings: dict[str, None]
+    """What is said of the code, each thing once, in order."""
 
     @classmethod
-    def of(cls, request: Mapping[str, Any], warnings: Warnings) -> Self:
+    def of(cls, request: Mapping[str, Any], warnings: dict[str, None]) -> Self:
         """Return *request* as a job.
 
         Raises:
@@ -172,7 +161,7 @@ class Job:
             code=checked["code"],
             variables=Variables(context=context, before=dict(before)),
             args=plain(checked.get("args", {}), "args"),
-            subjects=Subjects.of(callback, checked, warnings.add) if callback else None,
+            subjects=Subjects.of(callback, checked, warnings.setdefault) if callback else None,
             tools=frozenset(checked.get("tools", ())),
             warnings=warnings,
         )
@@ -186,9 +175,9 @@ class Job:
         for source in sources:
             if error := source.unknown_tool(self.tools):
                 return self._failed(error)
-            self.warnings.add(*source.doubts)
+            self.warnings.update(dict.fromkeys(source.doubts))
             if not self.settings.strict_typing:
-                self.warnings.add(*source.missing_imports())
+                self.warnings.update(dict.fromkeys(source.missing_imports()))
         calls = HostCalls(call_host)
         kept: list[str] = []
         printed = Capture(show or kept.append, self.settings.max_stdout_chars)
@@ -209,7 +198,7 @@ class Job:
         """Return the answer of code that succeeds; raise its exception if it fails."""
         names = self._names(calls)
         actions = to_wire(self.variables.context.actions, "actions")
-        answer = _empty(self.warnings)
+        answer = _empty()
         modules = {name: names[name] for name in (PUBLIC_MODULE, INTERNAL_MODULE)}
         with entries(sys.modules, modules):
             if self.subjects is None:
@@ -224,14 +213,14 @@ class Job:
                     answer[name] = value  # type: ignore[literal-required]  # of the fields that subjects name
             self._add_changes(answer, actions)
         if calls.uncollected:
-            self.warnings.add(
+            self.warnings.setdefault(
                 f"background calls {calls.uncollected} were begun and their answers never asked for"
             )
         return answer
 
     def _names(self, calls: HostCalls) -> dict[str, Any]:
         synchronous, asynchronous = (
-            of_class(calls, self.variables, names=self.tools, warn=self.warnings.add)
+            of_class(calls, self.variables, names=self.tools, warn=self.warnings.setdefault)
             for of_class in (Tools, AsyncTools)
         )
         return runtime_names(
@@ -243,7 +232,7 @@ class Job:
 
     def _call_tool(self, source: Source, names: dict[str, Any]) -> Any:
         with source.module(names, self.settings) as namespace:
-            function = source.entry(namespace, None, or_first=True, warn=self.warnings.add)
+            function = source.entry(namespace, None, or_first=True, warn=self.warnings.setdefault)
             return finished(function, function(**self.args))
 
     def _call_callbacks(
@@ -254,30 +243,30 @@ class Job:
         for index, source in enumerate(sources):
             with source.module(names, self.settings) as namespace:
                 function = source.entry(
-                    namespace, subjects.function(namespace), or_first=False, warn=self.warnings.add
+                    namespace, subjects.function(namespace), or_first=False, warn=self.warnings.setdefault
                 )
                 returned = function(**subjects.keywords(self.variables.context))
                 returned = finished(function, returned)
-            if (last := subjects.last(returned, self.warnings.add)) is not None:
+            if (last := subjects.last(returned, self.warnings.setdefault)) is not None:
                 return index, last
         return None, None
 
     def _add_changes(self, answer: Answer, actions: dict[str, Any]) -> None:
         answer["state_delta"] = self.variables.changes(
-            self.warnings.add, max_bytes=self.settings.max_variable_bytes
+            self.warnings.setdefault, max_bytes=self.settings.max_variable_bytes
         )
         after = to_wire(self.variables.context.actions, "actions")
         answer["actions"] = None if same_json(actions, after) else after
 
     def _failed(self, error: RunError) -> Answer:
-        answer = _empty(self.warnings)
+        answer = _empty()
         answer["error"] = error
         if self.kind == "tool":
             answer["response"] = {"result": {"error": f"{error['type']}: {error['message']}"}}
         return answer
 
 
-def _empty(warnings: Warnings) -> Answer:
+def _empty() -> Answer:
     """Return the answer of a run that did nothing yet."""
     return {
         "version": VERSION,
@@ -292,7 +281,7 @@ def _empty(warnings: Warnings) -> Answer:
         "llm_request": None,
         "llm_response": None,
         "stdout": "",
-        "warnings": warnings.texts,
+        "warnings": [],
         "error": None,
     }
 
