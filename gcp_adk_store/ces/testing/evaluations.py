@@ -171,7 +171,7 @@ class _Reading(Nodes):
         return ("\n".join(texts),) if len(checked) == len(texts) else checked
 
     def _calls(self, node: yaml.Node | None) -> Iterator[ExpectedCall]:
-        for each in () if node is None else self.items(node, "tool_calls"):
+        for each in self.items(node, "tool_calls"):
             members = self.members(each, "a call", _CALL)
             args = self.object(members.get("args"), "args")
             if fault := match_type_fault(args):
@@ -180,7 +180,7 @@ class _Reading(Nodes):
             agent = self._scalar_text(members.get("agent"), "agent")
             if name == TRANSFER and (target := args.pop("agent", None) or agent):
                 args["agent_name"] = target
-            output = self.value(members["output"]) if "output" in members else None
+            output = self.value(members.get("output"))
             is_object = output is None or isinstance(output, dict)
             yield ExpectedCall(name, args, output=output if is_object else {"result": output})
 
@@ -188,7 +188,7 @@ class _Reading(Nodes):
         """Return those with a type, and those in natural language."""
         others: list[tuple[str, Any]] = []
         judged: list[str] = []
-        for each in () if node is None else self.items(node, "expectations"):
+        for each in self.items(node, "expectations"):
             if isinstance(each, yaml.ScalarNode):
                 judged.append(str(each.value))
                 continue
@@ -196,14 +196,14 @@ class _Reading(Nodes):
             kind = self.text(each, members, "type").lower()
             if kind not in TYPES:
                 raise self.wrong(members["type"], f"unknown type {kind}; known: {', '.join(TYPES)}")
-            value = self.value(members["value"]) if "value" in members else None
+            value = self.value(members.get("value"))
             if fault := TYPES[kind].fault(value):
                 raise self.wrong(each, f"{kind} {fault}")
             others.append((kind, value))
         return tuple(others), tuple(judged)
 
     def _texts(self, node: yaml.Node | None, what: str) -> tuple[str, ...]:
-        return () if node is None else tuple(str(self.value(each)) for each in self.items(node, what))
+        return tuple(str(self.value(each)) for each in self.items(node, what))
 
     def _scalar_text(self, node: yaml.Node | None, what: str) -> str | None:
         if node is None:
@@ -218,7 +218,7 @@ class _Exported(_Reading):
 
     def evaluations(self, root: yaml.Node) -> Iterator[Evaluation]:
         members = self.members(root)
-        golden = self.members(members["golden"], "golden") if "golden" in members else {}
+        golden = self.members(members.get("golden"), "golden")
         if "turns" not in golden:
             return
         listed = self.items(golden["turns"], "turns")

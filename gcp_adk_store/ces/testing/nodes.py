@@ -47,7 +47,7 @@ def text_of(path: Path, shown: str) -> str:
 
 @dataclass(slots=True)
 class Nodes:
-    """One file, and how much of it was read."""
+    """One file, and how much of it was read. A node that is None is a member that is missing."""
 
     shown: str
     """How errors and tests name it."""
@@ -79,17 +79,17 @@ class Nodes:
 
     def members(
         self,
-        node: yaml.Node,
+        node: yaml.Node | None,
         what: str = "the file",
         known: frozenset[str] | None = None,
         *,
         hidden: frozenset[str] = frozenset(),
     ) -> dict[str, yaml.Node]:
         """Return the members of an object by name, each once; *known* are all. Errors hide the *hidden*."""
-        if not isinstance(node, yaml.MappingNode):
+        if node is not None and not isinstance(node, yaml.MappingNode):
             raise self.wrong(node, f"{what} must be an object, with names and values")
         members: dict[str, yaml.Node] = {}
-        for key, value in node.value:
+        for key, value in node.value if node is not None else ():
             if not isinstance(key, yaml.ScalarNode):
                 raise self.wrong(key, f"a name in {what} is not text")
             if key.tag == _MERGE:
@@ -102,11 +102,11 @@ class Nodes:
             members[str(key.value)] = value
         return members
 
-    def items(self, node: yaml.Node, what: str) -> list[yaml.Node]:
+    def items(self, node: yaml.Node | None, what: str) -> list[yaml.Node]:
         """Return the members of a list."""
-        if not isinstance(node, yaml.SequenceNode):
+        if node is not None and not isinstance(node, yaml.SequenceNode):
             raise self.wrong(node, f"{what} must be a list")
-        return list(node.value)
+        return [] if node is None else list(node.value)
 
     def text(self, node: yaml.Node, members: dict[str, yaml.Node], name: str) -> str:
         """Return the text *name* among the *members* of *node*."""
@@ -117,7 +117,7 @@ class Nodes:
 
     def object(self, node: yaml.Node | None, what: str) -> dict[str, Any]:
         """Return the JSON object of *node*; empty if it is missing."""
-        value = None if node is None else self.value(node)
+        value = self.value(node)
         if value is not None and not isinstance(value, dict):
             raise self.wrong(node, f"{what} must be an object, not {type(value).__name__}")
         return value or {}
@@ -127,7 +127,7 @@ class Nodes:
 
         Those that are wanted with their declared defaults are None.
         """
-        value = None if node is None else self.value(node)
+        value = self.value(node)
         if isinstance(value, str):
             try:
                 value = json.loads(value)
@@ -150,8 +150,10 @@ class Nodes:
             case _:
                 raise self.wrong(node, "variables in a list are names, or objects with name and value")
 
-    def value(self, node: yaml.Node, depth: int = _DEPTH) -> Any:
+    def value(self, node: yaml.Node | None, depth: int = _DEPTH) -> Any:
         """Return the JSON of *node*."""
+        if node is None:
+            return None
         if depth == 0:
             raise self.wrong(node, f"it is nested deeper than {_DEPTH} levels, or refers to itself")
         self.values += 1

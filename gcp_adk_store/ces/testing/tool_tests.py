@@ -63,7 +63,7 @@ def read_tool_tests(path: Path, shown: str) -> list[ToolTest]:
     reading = _Reading(shown)
     root = reading.root(text_of(path, shown))
     tests = reading.members(root).get("tests")
-    found = [] if tests is None else [reading.test(each) for each in reading.items(tests, "tests")]
+    found = [reading.test(each) for each in reading.items(tests, "tests")]
     if not found:
         raise reading.wrong(tests or root, "it has no tests")
     return found
@@ -82,9 +82,7 @@ class _Reading(Nodes):
         for state in _STATE:
             if not isinstance((context or {}).get(state) or {}, dict):
                 raise self.wrong(members["context"], f"{state} of the context must be an object")
-        expected: dict[str, yaml.Node] = {}
-        if "expectations" in members:
-            expected = self.members(members["expectations"], "expectations", _EXPECTED)
+        expected = self.members(members.get("expectations"), "expectations", _EXPECTED)
         name, tool = self.text(node, members, "name"), self.text(node, members, "tool")
         response = tuple(self._expectations(expected.get("response"), "response"))
         variables_after = tuple(self._expectations(expected.get("variables"), "variables"))
@@ -104,7 +102,7 @@ class _Reading(Nodes):
         )
 
     def _expectations(self, node: yaml.Node | None, what: str) -> Iterator[Expectation]:
-        for each in () if node is None else self.items(node, f"expectations of {what}"):
+        for each in self.items(node, f"expectations of {what}"):
             members = self.members(each, "an expectation", _PARTS)
             operator = self.text(each, members, "operator")
             if operator not in OPERATORS:
@@ -117,7 +115,7 @@ class _Reading(Nodes):
                 path = JsonPath.of(self.text(each, members, "path"))
             except ValueError as exc:
                 raise self.wrong(members["path"], str(exc)) from exc
-            value = self.value(members["value"]) if "value" in members else None
+            value = self.value(members.get("value"))
             yield Expectation(path=path, operator=operator, value=value, line=line_of(each))
 
 
