@@ -34,13 +34,19 @@ class Permit:
     def __init__(self, key: Hashable) -> None:
         self.key = key
         self.loop = asyncio.get_running_loop()
-        self._granted: asyncio.Future[None] | None = None
+        self.is_granted = False
+        """Whether the limiter has granted it, and its call knows that."""
+        self._news: asyncio.Future[None] | None = None
         self._stopped_since: float | None = None
 
-    def wait(self) -> "asyncio.Future[None]":
-        """Return a future that is done when the limiter grants the permit."""
-        self._granted = self.loop.create_future()
-        return self._granted
+    async def wait(self, longest_s: float) -> None:
+        """Wait until the limiter grants the permit, or for *longest_s*."""
+        news = self._news = self.loop.create_future()
+        timer = self.loop.call_later(longest_s, _wake, news)
+        try:
+            await news
+        finally:
+            timer.cancel()
 
     def grant(self) -> bool:
         """Wake the call; return False if its event loop is closed."""
@@ -63,8 +69,14 @@ class Permit:
         return self.loop.is_closed() or stopped_for_s >= after_s
 
     def _settle(self) -> None:
-        if self._granted is not None and not self._granted.done():
-            self._granted.set_result(None)
+        self.is_granted = True
+        if self._news is not None:
+            _wake(self._news)
+
+
+def _wake(news: "asyncio.Future[None]") -> None:
+    if not news.done():
+        news.set_result(None)
 
 
 def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
@@ -132,7 +144,6 @@ class Limiter:
                     f"{self._waiting} calls of this process wait already, which is the limit (max_waiting); "
                     "send fewer at a time"
                 )
-        granted = mine.wait()
         with self._guard:
             queue = self._queue(key)
             queue.waiting.append(mine)
@@ -142,7 +153,7 @@ class Limiter:
         if operation is not None:
             operation.counts.waiting += 1
         try:
-            await self._until(granted, at_most(self._longest_wait_s))
+            await self._until(mine, at_most(self._longest_wait_s))
         except BaseException as exc:  # GeneratorExit if the loop was closed
             self.release(mine)  # also a permit that was granted at the moment of the cancellation
             if isinstance(exc, TimeoutError):
@@ -167,14 +178,14 @@ class Limiter:
             self._drop(queue, permit)
             self._grant(queue)
 
-    async def _until(self, granted: "asyncio.Future[None]", seconds: float) -> None:
+    async def _until(self, mine: Permit, seconds: float) -> None:
         """Wait for a permit, and reclaim lost permits meanwhile."""
         ends_at = machine.monotonic() + seconds
-        while not granted.done():
+        while not mine.is_granted:
             left_s = ends_at - machine.monotonic()
             if left_s <= 0:
                 raise TimeoutError
-            await asyncio.wait([granted], timeout=min(left_s, self._sweep_interval_s))
+            await mine.wait(min(left_s, self._sweep_interval_s))
             with self._guard:
                 self._sweep()
 

@@ -552,7 +552,7 @@ DEFECTS: Final = (
     Defect(
         "a call that waits has no deadline",
         "Under load", "kernel/concurrency.py",
-        "await self._until(granted, at_most(self._longest_wait_s))", "await self._until(granted, 10**6)",
+        "await self._until(mine, at_most(self._longest_wait_s))", "await self._until(mine, 10**6)",
         ("waits-in-line",),
     ),
     Defect(

@@ -174,7 +174,6 @@ class Places:
             self._release(request)
 
     async def _acquire(self, request: _Request, longest_wait_s: float, waiting: Waiting) -> None:
-        granted = request.permit.wait()
         with self._guard:
             self._reclaim()
             if self._is_free(request):
@@ -185,8 +184,8 @@ class Places:
         try:
             with waiting():
                 async with asyncio.timeout(longest_wait_s):
-                    while not granted.done():
-                        await asyncio.wait([granted], timeout=_SWEEP_INTERVAL_S)
+                    while not request.permit.is_granted:
+                        await request.permit.wait(_SWEEP_INTERVAL_S)
                         with self._guard:
                             self._reclaim()
         except BaseException as exc:  # GeneratorExit if the loop was closed
