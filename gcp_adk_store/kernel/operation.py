@@ -101,13 +101,14 @@ def _shown(value: object) -> str:
 
 
 _CALLS_A_TURN: Final = 16
-"""Calls that begin in one turn of an event loop; one takes 0.05 to 0.5 ms until it waits."""
+"""Calls that begin in one turn of an event loop, and steps of others; one takes 0.05 to 0.5 ms."""
 
 
 class _Pace:
-    """How many calls begin in a turn of an event loop, and the calls that wait for a later turn.
+    """How many calls, or steps, begin in a turn of an event loop, and those that wait for a later turn.
 
-    While :attr:`is_full`, the loop calls :meth:`go_on` in each turn. So no call waits for ever.
+    Thousands would stall the loop. While :attr:`is_full`, it calls :meth:`go_on` in each turn: none waits for
+    ever.
     """
 
     def __init__(self) -> None:
@@ -140,13 +141,14 @@ class _Pace:
             loop.call_soon(self.go_on, loop)
 
 
-_PACES: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Pace]] = weakref.WeakKeyDictionary()
+_Paces = tuple[_Pace, _Pace]  # of calls, and of steps
+_PACES: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Paces]] = weakref.WeakKeyDictionary()
 
 
-async def paced() -> None:
-    """Wait until a call may begin, in the order of arrival: thousands in one turn would stall the loop."""
+async def paced(*, is_step: bool = False) -> None:
+    """Wait until a call may begin, or a step of one, which waits for other steps only; in their order."""
     loop = asyncio.get_running_loop()
-    pace = _PACES.get(loop) or _new_pace(loop)
+    pace = (_PACES.get(loop) or _new_paces(loop))[is_step]
     if pace.is_full:
         call = loop.create_future()
         pace.waiting.append(call)
@@ -155,13 +157,13 @@ async def paced() -> None:
         pace.count_call(loop)
 
 
-def _new_pace(loop: asyncio.AbstractEventLoop) -> _Pace:
-    """Return the pace of *loop*, and forget closed loops: calls that wait in them would keep them."""
+def _new_paces(loop: asyncio.AbstractEventLoop) -> _Paces:
+    """Return the paces of *loop*, and forget closed loops: calls that wait in them would keep them."""
     for reference in _PACES.keyrefs():
         if (other := reference()) is not None and other.is_closed():
             _PACES.pop(other, None)
-    pace = _PACES[loop] = _Pace()
-    return pace
+    paces = _PACES[loop] = _Pace(), _Pace()
+    return paces
 
 
 # A task that an operation starts has a copy of its context, and so its operation.

@@ -253,11 +253,13 @@ class Appender:
     async def _gather(self, key: SessionKey, group: list[QueuedAppend]) -> None:
         """Add to *group* the appends behind its first that go in the same commit; encode them."""
         size = group[0].size
+        ids = {group[0].event.id}
         while following := self._queues.first(key, group[0].loop):
-            await asyncio.sleep(0)  # a hundred sessions that gather at once would hold up the event loop
+            await paced(is_step=True)  # a hundred sessions that gather would hold up the event loop
             if self._queues.first(key, group[0].loop) is not following:
                 continue  # its caller was cancelled meanwhile
-            if not (group[-1].may_share and self._may_follow(key, group, following)):
+            is_new = following.event.id not in ids
+            if not (is_new and group[-1].may_share and self._may_follow(key, group[0], following)):
                 return
             try:
                 following.encoded = following.encoded or await self._encoder.encode(following.event)
@@ -274,13 +276,11 @@ class Appender:
                 if following.held is None:
                     apply_temporary(following.session, following.event)
                 group.append(following)
+                ids.add(following.event.id)
 
-    def _may_follow(self, key: SessionKey, group: Sequence[QueuedAppend], following: QueuedAppend) -> bool:
-        """Return whether an append may go with *group*, before it is encoded."""
-        first, event = group[0], following.event
-        if following.hold is not first.hold:
-            return False
-        if following.is_rewind or any(event.id == member.event.id for member in group):
+    def _may_follow(self, key: SessionKey, first: QueuedAppend, following: QueuedAppend) -> bool:
+        """Return whether an append may go with those of *first*, before it is encoded."""
+        if following.hold is not first.hold or following.is_rewind:
             return False
         if self._is_known(key, following):
             return False  # storage is asked for it
@@ -333,6 +333,7 @@ class Appender:
             is_last=is_last and self._queues.first(key, group[0].loop) is None,
             anew=partial(self._rewind, key, group[0]) if self._recomputes(group[0]) else None,
         )
+        await paced(is_step=True)  # the answers of many may come at once
         encoded = [member.encoded for member in group if member.encoded is not None]
         if appended.was_held:
             mark(handles[0], appended.marker)
