@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, Self
 
@@ -12,8 +12,9 @@ from gcp_adk_store.codec.stored import read_header, read_session
 from gcp_adk_store.errors import SessionMissingError, StoredDataError
 from gcp_adk_store.model.internal_metadata import event_elsewhere
 from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.state import ScopedState
-from gcp_adk_store.moving.canonical import canonical_state
+from gcp_adk_store.moving.canonical import canonical_state, spooled
 from gcp_adk_store.moving.importing import SessionHeader, SessionImports
 from gcp_adk_store.sessions.describe.decide import UnreadableSession
 from gcp_adk_store.sessions.describe.format import HEADER_OF_INFO, read_info
@@ -54,6 +55,8 @@ class Record:
     """In order; they are read as they are asked for, once."""
     notes: tuple[tuple[str, str], ...] = ()
     """Kind and text of what its store does not hold, or holds in a form of its own."""
+    in_bucket: bool = False
+    """Whether payloads of it are in a bucket, of which no moment can be read: others may remove them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,9 +152,10 @@ _PER_PAGE: Final = 100
 class SessionExports:
     """Reads sessions below one prefix of a database at one moment."""
 
-    def __init__(self, storage: SessionStorage) -> None:
-        """Read through *storage*, whose documents are a snapshot."""
+    def __init__(self, storage: SessionStorage, live: SessionStorage | None = None) -> None:
+        """Read through *storage*, whose documents are a snapshot of those of *live*, if it is given."""
         self._storage = storage
+        self._live = live or storage
         self._reader = SessionReader(storage, cache_bytes=0, placeholders=False)
         self._service = SessionService(storage, limits=SessionLimits(segment_cache_bytes=0))
 
@@ -161,7 +165,8 @@ class SessionExports:
         """Open what *storage* holds now, for a block; Firestore serves the moment for an hour."""
         async with storage.documents.snapshot() as reads:
             documents: Any = reads  # nothing here writes
-            yield cls(replace(storage, documents=documents, payloads=storage.payloads.over(documents)))
+            then = replace(storage, documents=documents, payloads=storage.payloads.over(documents))
+            yield cls(then, storage)
 
     async def sessions(self, app: str, user: str | None = None) -> AsyncIterator[Listed]:
         """Yield the sessions of an app, or of one of its users, by name; 1 query for 100 of them.
@@ -234,7 +239,39 @@ class SessionExports:
             stamp=document.update_time,
             events=self._events(key),
             notes=(("inbox", f"{waiting} messages wait for a turn; they are not copied"),) if waiting else (),
+            in_bucket=PayloadPlace.BUCKET in stored.spilled,
         )
+
+    @asynccontextmanager
+    async def whole(self, key: SessionKey) -> AsyncIterator[Record | None]:
+        """Open a session for a block, whose payloads in the bucket nobody can remove any more.
+
+        A temporary file has the events of one with such payloads. If others have removed some since the
+        moment, the session is opened as it is now; ``None`` if it is gone.
+
+        Raises:
+            StoredDataError: as :meth:`read`.
+        """
+        reads = self
+        async with AsyncExitStack() as ends:
+            while True:
+                try:
+                    record = await reads.read(key)
+                    if record is not None and record.in_bucket:
+                        events = await ends.enter_async_context(spooled(record.events))
+                        record = replace(record, events=events)
+                    break
+                except StoredDataError:
+                    before = await reads.stamp(key)
+                    reads = await ends.enter_async_context(SessionExports.now(self._live))
+                    if before == await reads.stamp(key):
+                        raise
+            yield record
+
+    async def stamp(self, key: SessionKey) -> str | None:
+        """Return what changes with each change of a session; ``None`` if there is none; 1 read."""
+        (document,) = await self._storage.documents.get([self._storage.layout.session(key)], fields=["epoch"])
+        return None if document is None else document.update_time
 
     def unreadable(self, key: SessionKey, exc: StoredDataError) -> UnreadableSession:
         """Return what names a session that :meth:`read` could not read."""

@@ -52,8 +52,9 @@ async def records_of(
 ) -> AsyncGenerator[Record]:
     """Yield sessions as they are at one moment: one of a user, or all of a user or an app, by name.
 
-    Takes 1 query for 100 sessions, and 2 reads a session beside those of its events. Firestore serves the
-    moment for an hour.
+    One that loses content in the bucket meanwhile is yielded as it is then, or not if it is gone. Takes 1
+    query for 100 sessions, and 2 reads a session beside those of its events. Firestore serves the moment for
+    an hour.
 
     Args:
         service: The store.
@@ -69,22 +70,21 @@ async def records_of(
     """
     async with SessionExports.now(service.storage) as exports:
         if session is not None:
-            record = await exports.read(SessionKey(app=app, user=user or "", session=session))
-            if record is None:
-                raise SessionMissingError(f"the session {session!r} does not exist")
-            yield record
+            async with exports.whole(SessionKey(app=app, user=user or "", session=session)) as record:
+                if record is None:
+                    raise SessionMissingError(f"the session {session!r} does not exist")
+                yield record
             return
         async for listed in exports.sessions(app, user):
             unreadable = listed.unreadable
             if unreadable is None:
                 key = SessionKey(app=app, user=listed.user_id, session=listed.session_id)
                 try:
-                    record = await exports.read(key)
+                    async with exports.whole(key) as record:
+                        if record is not None:
+                            yield record
                 except StoredDataError as exc:
                     unreadable = exports.unreadable(key, exc)
-                else:
-                    if record is not None:
-                        yield record
             if unreadable is not None:
                 if on_unreadable is None:
                     raise StoredDataError(f"{unreadable.reason}; look at it: {unreadable.command}")

@@ -13,7 +13,7 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 from pyarrow.parquet import read_table
 
-from gcp_adk_store import InvalidInputError, SessionLimits, Store, UnavailableError
+from gcp_adk_store import InvalidInputError, Point, SessionLimits, Store, UnavailableError
 from gcp_adk_store.moving import copy, export_jsonl, export_parquet, import_jsonl, records_of
 from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP, fill, hardest, many, queried
@@ -155,6 +155,24 @@ async def test_an_export_is_of_one_moment(tmp_path: Path, place: str) -> None:
         assert ["s1", "s2"] == [name for name, _, _ in rest]
         assert [2, 2] == [count for _, count, _ in rest]
         assert all("later" not in state for _, _, state in rest)
+
+
+async def test_an_export_goes_on_beside_calls_that_remove_payloads(tmp_path: Path) -> None:
+    """A session that was restored is as it is then, a deleted one is left out."""
+    large = event("x" * 300_000)
+    async with Store.local(tmp_path) as store:
+        names = ("first", "removed", "restored")
+        await fill(store.sessions, [("u", name, [*many(1), large]) for name in names])
+        records = records_of(store.sessions, APP)
+        first = await anext(records)
+        for name in ("first", "removed"):
+            await store.sessions.delete_session(app_name=APP, user_id="u", session_id=name)
+        await store.restore_session(app_name=APP, user_id="u", session_id="restored", at=Point.position(1))
+        found = {first.header.key.session: [one.id async for one in first.events]}
+        async for record in records:
+            found[record.header.key.session] = [one.id async for one in record.events]
+
+    assert {"first": 2, "restored": 1} == {name: len(ids) for name, ids in found.items()}
 
 
 async def test_parquet_has_what_a_scan_finds(tmp_path: Path) -> None:
