@@ -215,52 +215,41 @@ def opened(
     fields = dict(document.fields)
     for name, form in forms.items():
         value = fields.get(name)
-        if value is None:
-            continue
-        opener = _Opener(key, accept_plaintext=accept_plaintext, of_bytes=name in _OF_BYTES)
-        where = f"{start}{name}"
-        if form is Form.VALUES and isinstance(value, dict):
-            fields[name] = {inner: opener.open(each, f"{where}\0{inner}") for inner, each in value.items()}
-        elif form is Form.UNION and isinstance(value, list):
-            made_for = where.encode()
-            fields[name] = [opener.open_equal(each, made_for) for each in value]
-        elif form is Form.ITEMS and isinstance(value, list):
-            fields[name] = [opener.open(each, f"{where}\0{at}") for at, each in enumerate(value)]
-        else:
-            fields[name] = opener.open(value, where)
+        if value is not None:
+            opener = _Opener(key, form, accept_plaintext=accept_plaintext, of_bytes=name in _OF_BYTES)
+            fields[name] = _each(value, form, f"{start}{name}", opener.open)
     return replace(document, fields=fields)
 
 
 def _sealed_field(value: Any, form: Form, key: DataKey, where: str) -> Any:
-    match form:
-        case Form.UNION:
-            made_for = where.encode()
-            return [key.seal_equally(to_bytes(each), made_for) for each in value]
-        case Form.ITEMS:
-            return [key.seal(to_bytes(each), f"{where}\0{at}".encode()) for at, each in enumerate(value)]
-        case Form.VALUES:
-            return {
-                name: key.seal(to_bytes(each), f"{where}\0{name}".encode()) for name, each in value.items()
-            }
-        case Form.WHOLE:
-            return key.seal(to_bytes(value), where.encode())
+    seal = key.seal_equally if form is Form.UNION else key.seal
+    return _each(value, form, where, lambda each, place: seal(to_bytes(each), place.encode()))
+
+
+def _each(value: Any, form: Form, where: str, change: Callable[[Any, str], Any]) -> Any:
+    """Return *value* with each part that *form* encrypts by itself as *change* makes it, at its place."""
+    match form, value:
+        case Form.UNION, [*items]:
+            return [change(item, where) for item in items]
+        case Form.ITEMS, [*items]:
+            return [change(item, f"{where}\0{at}") for at, item in enumerate(items)]
+        case Form.VALUES, Mapping():
+            return {name: change(item, f"{where}\0{name}") for name, item in value.items()}
+    return change(value, where)
 
 
 class _Opener:
     """Decrypts the values of one field."""
 
-    def __init__(self, key: DataKey | LostKey | None, *, accept_plaintext: bool, of_bytes: bool) -> None:
+    def __init__(
+        self, key: DataKey | LostKey | None, form: Form, *, accept_plaintext: bool, of_bytes: bool
+    ) -> None:
         self._key = key
+        self._decrypt = DataKey.open_equal if form is Form.UNION else DataKey.open
         self._accept_plaintext = accept_plaintext
         self._of_bytes = of_bytes
 
     def open(self, value: Any, where: str) -> Any:
-        return self._opened(value, lambda key, data: key.open(data, where.encode()))
-
-    def open_equal(self, value: Any, made_for: bytes) -> Any:
-        return self._opened(value, lambda key, data: key.open_equal(data, made_for))
-
-    def _opened(self, value: Any, decrypt: Callable[[DataKey, bytes], bytes]) -> Any:
         if not isinstance(value, bytes) or self._is_plaintext(value):
             return value if self._accept_plaintext else _PLAINTEXT
         if self._key is None:
@@ -268,7 +257,7 @@ class _Opener:
         if isinstance(self._key, LostKey):
             return Foreign(f"ciphertext, and {self._key.says}")
         try:
-            found = from_bytes(decrypt(self._key, value))
+            found = from_bytes(self._decrypt(self._key, value, where.encode()))
         except OtherKeyError:
             return _OTHER_KEY
         except (NotForHereError, ValueError, RecursionError):
