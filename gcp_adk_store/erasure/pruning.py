@@ -25,6 +25,7 @@ from gcp_adk_store.sessions.describe.format import HEADER_OF_INFO, read_info
 from gcp_adk_store.sessions.lifecycle.run import SessionLifecycle
 from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.read.reader import SessionReader
+from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.service import SessionService
 
 DAY_S: Final = 86_400.0
@@ -147,9 +148,6 @@ class Pruner:
 
     def __init__(self, sessions: SessionService, artifacts: ArtifactService | None) -> None:
         self._storage = sessions.storage
-        self._reader = SessionReader(sessions.storage, cache_bytes=0, placeholders=True)
-        self._lifecycle = SessionLifecycle(sessions.storage, self._reader)
-        self._memories = MemoryLayout(sessions.storage.layout)
         self._artifacts = artifacts
         self._bounds = Bounds(
             Pruner,
@@ -170,47 +168,11 @@ class Pruner:
         within: NameRange = EVERY_NAME,
     ) -> PruneReport:
         """As :meth:`gcp_adk_store.Store.prune`; *within* bounds the users by the paths of their documents."""
-        run = _Run(self, app_name, retention, dry_run=dry_run, on_progress=on_progress, within=within)
+        began = PruneReport(
+            app_name=app_name, is_dry_run=dry_run, begun_at=self._storage.documents.clock.now()
+        )
+        run = _Run(self._storage, self._artifacts, retention, began, on_progress=on_progress, within=within)
         return await run.report()
-
-    async def delete(self, info: SessionInfo) -> int | None:
-        """Delete a session with its artifacts; return their number, ``None`` if it is not as listed."""
-        key = SessionKey(app=info.app_name, user=info.user_id, session=info.session_id)
-
-        def is_unchanged(stored: StoredSession) -> bool:
-            now = (stored.last_update_time, stored.revision)
-            return now == (info.last_update_time, info.events) and not _is_in_turn(stored)
-
-        if not await self._lifecycle.delete_if(key, is_unchanged):
-            return None
-        return await self.artifacts_of(info, dry_run=False)
-
-    async def archive(self, info: SessionInfo, count: int, *, dry_run: bool) -> int | None:
-        """Archive at most the first *count* events of a session; return how many are archived since.
-
-        ``None`` if another call deleted or restored it.
-
-        Raises:
-            StoredDataError: the session is damaged, or lacks a part.
-        """
-        key = SessionKey(app=info.app_name, user=info.user_id, session=info.session_id)
-        try:
-            before = Point.position(count)
-            done = await archive(self._storage, self._reader, key, before, dry_run=dry_run)
-        except (SessionMissingError, PointMissingError):
-            return None
-        return done.events - info.archived_events
-
-    async def artifacts_of(self, info: SessionInfo, *, dry_run: bool) -> int:
-        """Remove the artifacts of a session, or only count them; return their number."""
-        if self._artifacts is None:
-            return 0
-        with suppress(InvalidInputError):  # no artifact can have these ids
-            found = await self._artifacts.delete_session_artifacts(
-                app_name=info.app_name, user_id=info.user_id, session_id=info.session_id, dry_run=dry_run
-            )
-            return len(found)
-        return 0
 
 
 class _Run:
@@ -218,24 +180,25 @@ class _Run:
 
     def __init__(
         self,
-        pruner: Pruner,
-        app: str,
+        storage: SessionStorage,
+        artifacts: ArtifactService | None,
         retention: Retention,
+        began: PruneReport,
         *,
-        dry_run: bool,
         on_progress: OnPruned | None,
         within: NameRange,
     ) -> None:
-        self._pruner = pruner
-        self._within = within
-        self._storage = pruner._storage  # noqa: SLF001  # of one module
-        self._memories = pruner._memories  # noqa: SLF001
-        self._documents = self._storage.documents
+        self._storage = storage
+        self._documents = storage.documents
+        self._reader = SessionReader(storage, cache_bytes=0, placeholders=True)
+        self._lifecycle = SessionLifecycle(storage, self._reader)
+        self._memories = MemoryLayout(storage.layout)
+        self._artifacts = artifacts
         self._retention = retention
-        self._dry_run = dry_run
         self._on_progress = on_progress
-        self._app = self._storage.layout.app(app)
-        self._report = PruneReport(app_name=app, is_dry_run=dry_run, begun_at=self._documents.clock.now())
+        self._within = within
+        self._app = storage.layout.app(began.app_name)
+        self._report = began
 
     async def report(self) -> PruneReport:
         if self._retention.is_about_sessions:
@@ -280,25 +243,39 @@ class _Run:
                 await self._archive(info, count)
 
     async def _archive(self, info: SessionInfo, count: int) -> None:
+        """Archive at most the first *count* events of a session."""
+        key, before = _key_of(info), Point.position(count)
+        dry_run = self._report.is_dry_run
         try:
-            archived = await self._pruner.archive(info, count, dry_run=self._dry_run)
+            done = await archive(self._storage, self._reader, key, before, dry_run=dry_run)
         except StoredDataError:
             self._count(unreadable=1)
-            return
-        if archived is None:
+        except (SessionMissingError, PointMissingError):  # another call deleted or restored it
             self._count(in_use=1)
-        elif archived > 0:
-            self._count(archived_sessions=1, archived_events=archived)
+        else:
+            if archived := max(0, done.events - info.archived_events):
+                self._count(archived_sessions=1, archived_events=archived)
 
     async def _prune(self, info: SessionInfo) -> None:
-        if self._dry_run:
-            count: int | None = await self._pruner.artifacts_of(info, dry_run=True)
+        """Delete a session with its artifacts, unless it is not as listed any more."""
+
+        def is_unchanged(stored: StoredSession) -> bool:
+            now = (stored.last_update_time, stored.revision)
+            return now == (info.last_update_time, info.events) and not _is_in_turn(stored)
+
+        is_gone = self._report.is_dry_run or await self._lifecycle.delete_if(_key_of(info), is_unchanged)
+        if is_gone:
+            self._count(pruned_sessions=1, pruned_artifacts=await self._remove_artifacts(info))
         else:
-            count = await self._pruner.delete(info)
-        if count is None:
             self._count(in_use=1)
-        else:
-            self._count(pruned_sessions=1, pruned_artifacts=count)
+
+    async def _remove_artifacts(self, info: SessionInfo) -> int:
+        """Remove the artifacts of a session, or only count them; return their number."""
+        if self._artifacts is not None:
+            with suppress(InvalidInputError):  # no artifact can have these ids
+                remove = self._artifacts.delete_session_artifacts
+                return len(await remove(**_key_of(info).ids, dry_run=self._report.is_dry_run))
+        return 0
 
     async def _user_data(self) -> None:
         layout = self._storage.layout
@@ -358,7 +335,7 @@ class _Run:
         def decide(is_left: bool, attempts: Attempts) -> Decision[bool]:  # noqa: FBT001  # what was read
             return Done(not is_left) if attempts.refused else Commit(deletes, lambda _: True)
 
-        is_gone = self._dry_run or await transact(self._documents, is_left, decide, known=(True,))
+        is_gone = self._report.is_dry_run or await transact(self._documents, is_left, decide, known=(True,))
         self._count(**{counted if is_gone else "in_use": 1})
 
     def _count(self, **more: int) -> None:
@@ -366,6 +343,10 @@ class _Run:
         self._report = replace(self._report, **sums)
         if self._on_progress is not None:
             self._on_progress(self._report)
+
+
+def _key_of(info: SessionInfo) -> SessionKey:
+    return SessionKey(app=info.app_name, user=info.user_id, session=info.session_id)
 
 
 def _is_in_turn(stored: StoredSession) -> bool:
