@@ -4,7 +4,6 @@ https://firebase.google.com/docs/firestore/best-practices#ramping_up_traffic
 """
 
 import asyncio
-import string
 import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
@@ -120,9 +119,6 @@ class PacedDocuments(PacedReads[Documents]):
             yield PacedReads(reads, self._ramp, self._on_documents)
 
 
-_FIRST: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
-"""Characters that ids of users begin with, as a rule; in the order of names."""
-
 _TO_THE_USER: Final = 4  # names of a path
 
 
@@ -136,15 +132,6 @@ def user_ranges(layout: Layout, app: str, points: Iterable[str]) -> list[NameRan
     users = {"/".join(path.split("/")[:_TO_THE_USER]) for path in points if path.startswith(start)}
     cuts = sorted(users, key=in_order_of_names)
     return [NameRange(start=one, end=other) for one, other in zip([None, *cuts], [*cuts, None], strict=True)]
-
-
-def first_characters(layout: Layout, app: str, *, most: int) -> list[str]:
-    """Return paths that split the users of *app* by the first characters of their ids.
-
-    For databases that do not report where sessions lie: the parts differ in size.
-    """
-    step = -(-len(_FIRST) // max(1, most))
-    return [f"{layout.app(app)}/{layout.users_collection}/{first}" for first in _FIRST[::step]]
 
 
 _PER_PAGE: Final = 300
@@ -162,16 +149,14 @@ def key_of(info: SessionInfo) -> SessionKey:
 async def ranges_of(storage: SessionStorage, app: str, *, most: int) -> list[NameRange]:
     """Return at most *most* ranges that have each user of *app* once, of similar size in sessions.
 
-    Firestore reports where they lie by ``PartitionQuery``. A database without it, such as the emulator, gets
-    ranges by the first characters of the ids.
+    Firestore reports where they lie by ``PartitionQuery``. A database without it, such as the emulator, has
+    one range.
     """
     layout = storage.layout
     points = (
         await storage.documents.split_points(layout.sessions_collection, most=most - 1) if most > 1 else []
     )
-    if points is None:
-        points = first_characters(layout, app, most=most - 1)
-    return user_ranges(layout, app, points)
+    return user_ranges(layout, app, points or [])
 
 
 async def sessions_within(

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import string
 import threading
 from collections.abc import Sequence
 from itertools import pairwise
@@ -17,7 +16,6 @@ from gcp_adk_store import Store
 from gcp_adk_store.bulk.reading import (
     PacedDocuments,
     Ramp,
-    first_characters,
     ranges_of,
     sessions_within,
     user_ranges,
@@ -70,14 +68,6 @@ def test_a_user_is_in_one_range_with_all_sessions(users: list[str], points: list
             assert has(mine[0], LAYOUT.user(owner) + f"/adk_sessions/{name}")
 
 
-def test_first_characters_are_in_order_and_no_more_than_asked_for() -> None:
-    """So that they are points."""
-    for most in (1, 5, 61, 62, 1000):
-        points = first_characters(LAYOUT, APP, most=most)
-        assert points == sorted(points)
-        assert 1 <= len(points) <= min(most, len(string.digits + string.ascii_letters))
-
-
 async def test_every_session_is_read_once() -> None:
     """However many ranges there are; the sessions of a user follow each other."""
     users = ["ada", "Bob", "b/ob", "\U0001f600", "zoe", "0", *(f"u{number}" for number in range(20))]
@@ -95,12 +85,12 @@ async def test_every_session_is_read_once() -> None:
 
 
 @pytest.mark.emulators
-async def test_the_emulator_gets_ranges_by_first_characters(adk_store: Store) -> None:
+async def test_all_users_of_the_emulator_are_in_one_range(adk_store: Store) -> None:
     """It does not know where documents lie; each session is read once, too."""
     await fill(adk_store.sessions, [(user, "s", []) for user in ("0", "ada", "Ada", "m", "z", "\u00e9")])
     ranges, ids = await read_in(adk_store, 8)
 
-    assert 8 == len(ranges)
+    assert 1 == len(ranges)
     assert sorted(["0", "ada", "Ada", "m", "z", "\u00e9"]) == sorted(user for user, _ in ids)
 
 
