@@ -3,9 +3,8 @@
 import asyncio
 import json
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
@@ -52,7 +51,7 @@ class Host:
             engine: What runs it, and the runs within it.
             invocation: Of the run.
             depth: How many runs it is within.
-            clock: Of the run; it stands still while all that the code waits for waits for sandboxes.
+            clock: Of the run; it stands still while a tool that the code called waits for a sandbox.
             waiting: A context that shows to those who wait for the run that it stands still.
         """
         self._engine = engine
@@ -60,9 +59,6 @@ class Host:
         self._depth = depth
         self._clock = clock
         self._waiting = waiting
-        self._awaited: Counter[int] = Counter()
-        self._queued: Counter[int] = Counter()
-        self._stopped: ExitStack | None = None
         self._begun: dict[int, asyncio.Task[Reply]] = {}
         self._held_characters = 0
         self._background = asyncio.Semaphore(_BACKGROUND_CALLS)
@@ -83,12 +79,11 @@ class Host:
             begun = self._begun.pop(number, None)
             if begun is None:
                 raise SandboxProtocolError(f"the code asks for the answer to {number}, which was not begun")
-            reply = await self._collected(number, begun)
+            reply = await begun
             self._held_characters -= _characters(reply)
             return reply.wire()
         if not question.get("background"):
-            with self._counted(self._awaited, number):
-                return (await self._serve(question)).wire()
+            return (await self._serve(question)).wire()
         if number in self._begun:
             raise SandboxProtocolError(f"the code begins {number} twice")
         task = self._begun[number] = asyncio.create_task(self._serve_in_turn(question))
@@ -98,7 +93,7 @@ class Host:
 
     async def finish(self) -> Sequence[Delta]:
         """Wait for what was begun and not collected, and return what it changed; raise the first failure."""
-        replies = await asyncio.gather(*(self._collected(*each) for each in self._begun.items()))
+        replies = await asyncio.gather(*self._begun.values())
         return [reply.delta for reply in replies if reply.delta is not None]
 
     async def cancel(self) -> None:
@@ -107,31 +102,11 @@ class Host:
             task.cancel()
         await asyncio.gather(*self._begun.values(), return_exceptions=True)
 
-    async def _collected(self, number: int, task: asyncio.Task[Reply]) -> Reply:
-        with self._counted(self._awaited, number):
-            return await task
-
     @contextmanager
-    def _counted(self, calls: Counter[int], number: int) -> Iterator[None]:
-        calls[number] += 1
-        self._consider_time()
-        try:
+    def _stopped(self) -> Iterator[None]:
+        """Stop the clocks of the run, and of those that wait for it, while a called tool has no sandbox."""
+        with self._clock.stopped(), self._waiting():
             yield
-        finally:
-            calls[number] -= 1
-            self._consider_time()
-
-    def _consider_time(self) -> None:
-        """Stop the run's clock while the code waits for nothing but calls that wait for sandboxes."""
-        awaited = +self._awaited
-        stops = bool(awaited) and all(self._queued[number] for number in awaited)
-        if stops and self._stopped is None:
-            self._stopped = ExitStack()
-            self._stopped.enter_context(self._clock.stopped())
-            self._stopped.enter_context(self._waiting())
-        elif self._stopped is not None and not stops:
-            stopped, self._stopped = self._stopped, None
-            stopped.close()
 
     async def _serve_in_turn(self, question: HostCall) -> Reply:
         async with self._background:
@@ -190,8 +165,7 @@ class Host:
             function_call_id=new_call_id(),
         )
         try:
-            waiting = partial(self._counted, self._queued, question["id"])
-            run_below = partial(self._engine.run, depth=self._depth + 1, waiting=waiting)
+            run_below = partial(self._engine.run, depth=self._depth + 1, waiting=self._stopped)
             return await self._engine.toolbox.reply(call, run_below)
         except TooDeepError as exc:
             says = (

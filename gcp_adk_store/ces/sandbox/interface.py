@@ -77,25 +77,38 @@ class Clock:
         self.longest_stop_s = longest_stop_s
         self._left_s = longest_stop_s
         self._timeout: asyncio.Timeout | None = None
+        self._stops = 0
+        self._stopped_at = 0.0
 
     @asynccontextmanager
     async def limit(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
         """Raise a TimeoutError in a block that takes longer than *seconds*, without stops."""
-        async with asyncio.timeout(seconds) as self._timeout:
-            yield self._timeout
+        async with asyncio.timeout(seconds) as timeout:
+            self._timeout = timeout
+            _extend(timeout, self._unused_s() if self._stops else 0.0)
+            try:
+                yield timeout
+            finally:
+                self._timeout = None
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Stop the clock for a block. Do not nest such blocks."""
-        began = asyncio.get_running_loop().time()
-        timeout = self._timeout
-        _extend(timeout, self._left_s)
+        """Stop the clock for a block. Blocks may overlap."""
+        self._stops += 1
+        if self._stops == 1:
+            self._stopped_at = asyncio.get_running_loop().time()
+            _extend(self._timeout, self._left_s)
         try:
             yield
         finally:
-            unused_s = max(0.0, self._left_s - (asyncio.get_running_loop().time() - began))
-            _extend(timeout, -unused_s)
-            self._left_s = unused_s
+            self._stops -= 1
+            if not self._stops:
+                self._left_s = self._unused_s()
+                _extend(self._timeout, -self._left_s)
+
+    def _unused_s(self) -> float:
+        """Return how long the stop that began may still last."""
+        return max(0.0, self._left_s - (asyncio.get_running_loop().time() - self._stopped_at))
 
 
 def _extend(timeout: asyncio.Timeout | None, seconds: float) -> None:

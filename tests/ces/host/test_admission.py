@@ -392,7 +392,7 @@ async def test_runs_on_a_small_sandbox_never_wait_for_each_other_in_a_circle(
 
 
 def test_a_clock_counts_its_stops_up_to_their_bound_not() -> None:
-    """Beyond that bound time goes on."""
+    """Beyond that bound time goes on. Stops may overlap, and begin before what is limited."""
 
     async def stop() -> None:
         clock = Clock(longest_stop_s=100)
@@ -402,7 +402,12 @@ def test_a_clock_counts_its_stops_up_to_their_bound_not() -> None:
                 assert timeout.when() == pytest.approx(end + 100)
                 await asyncio.sleep(5)
             assert timeout.when() == pytest.approx(end + 5)
-            with clock.stopped():
+            with clock.stopped(), clock.stopped():
                 assert timeout.when() == pytest.approx(end + 100)
+        with clock.stopped():
+            await asyncio.sleep(5)
+            async with clock.limit(50) as timeout:
+                end = asyncio.get_running_loop().time() + 50
+                assert timeout.when() == pytest.approx(end + 90)
 
     QuickTime().run(stop())
