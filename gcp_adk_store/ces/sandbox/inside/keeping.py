@@ -13,6 +13,7 @@ import os
 import select
 import signal
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from . import running
@@ -132,9 +133,9 @@ def isolate(uid: int | None) -> None:
         ("uid_map", f"{_INSIDE_ID} {user} 1"),
         ("gid_map", f"{_INSIDE_ID} {group} 1"),
     ):
-        _write(f"/proc/self/{name}", text)
+        Path(f"/proc/self/{name}").write_text(text, encoding="ascii")
     with contextlib.suppress(OSError):  # where that is forbidden, its own limits remain
-        _write("/proc/self/oom_score_adj", _FIRST_TO_END)
+        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_END, encoding="ascii")
     set_dumpable(False)
     for path in DEVICES:
         remount_read_only(path)
@@ -235,11 +236,3 @@ def _seal(limits: Mapping[str, Any], program: bytes) -> None:
     running.limit(limits)
     drop_privileges()
     filter_system_calls(program)
-
-
-def _write(path: str, text: str) -> None:
-    handle = os.open(path, os.O_WRONLY)
-    try:
-        os.write(handle, text.encode())
-    finally:
-        os.close(handle)

@@ -13,7 +13,6 @@ from itertools import count
 from typing import Any, Final, NoReturn, TextIO
 
 _HEADER_BYTES: Final = 4
-_READ_BYTES: Final = 256 * 1024
 _SHOWN_CHARACTERS: Final = 4000
 
 Entry = Callable[
@@ -35,6 +34,7 @@ class Conversation:
 
     def __init__(self, frames: int, *, frame_bytes: int) -> None:
         self._frames = frames
+        self._incoming = os.fdopen(frames, "rb", closefd=False)
         self._frame_bytes = frame_bytes
         self._writing = threading.Lock()
         self._answered = threading.Condition()
@@ -98,14 +98,10 @@ class Conversation:
         return frame
 
     def _exactly(self, size: int) -> bytes:
-        pieces = []
-        while size:
-            piece = os.read(self._frames, min(size, _READ_BYTES))
-            if not piece:
-                raise HostGoneError
-            pieces.append(piece)
-            size -= len(piece)
-        return b"".join(pieces)
+        read = self._incoming.read(size)
+        if len(read) < size:
+            raise HostGoneError
+        return read
 
 
 _OUTPUT: Final = 1

@@ -4,7 +4,6 @@ No user code ever runs in this process. It has one thread, so that a fork has al
 socket of packets that no call's process holds.
 """
 
-import array
 import base64
 import contextlib
 import gc
@@ -52,7 +51,7 @@ def _serve(host: socket.socket, config: dict[str, Any]) -> None:
     host.send(json.dumps({"python": platform.python_version()}).encode())
     is_prepared = False
     while True:
-        packet, handles = _receive(host)
+        packet, handles, _, _ = socket.recv_fds(host, _PACKET_BYTES, _HANDLES)
         if not packet:
             return
         if len(handles) == _HANDLES:
@@ -86,15 +85,6 @@ def _fork(status: int) -> int:
     except OSError as exc:
         os.write(status, json.dumps({"failed": str(exc)}).encode())
         return -1
-
-
-def _receive(host: socket.socket) -> tuple[bytes, list[int]]:
-    handles = array.array("i")
-    packet, ancillary, _, _ = host.recvmsg(_PACKET_BYTES, socket.CMSG_SPACE(_HANDLES * handles.itemsize))
-    for level, kind, data in ancillary:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            handles.frombytes(data[: len(data) - len(data) % handles.itemsize])
-    return packet, list(handles)
 
 
 def _why_not_isolated(uid: int | None) -> str:
