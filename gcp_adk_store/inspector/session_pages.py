@@ -75,7 +75,7 @@ async def news(visit: Visit) -> Response:
 async def _has_news(visit: Visit, cursor: str | None) -> bool:
     """Wait some seconds until the session has events after *cursor*, and return whether it has; 1 read."""
     with visit.site.waiting():
-        async with stepping(visit.reader.following(visit.place, cursor, visit.site.versions.see)) as step:
+        async with stepping(visit.reader.following(visit.place, cursor, visit.site.versions.follow)) as step:
             return await step(NEWS_S) is not None
 
 

@@ -36,8 +36,15 @@ class Commit:
     """When the later version was stored, as Unix time in seconds: they were stored by then."""
     is_one: bool = False
     """Whether it is known to be one commit, at this time."""
+    is_followed: bool = False
+    """Whether a page that followed the session saw the later version at once."""
     is_fork: bool = False
     """Whether they are those that a fork took over."""
+
+    @property
+    def is_near(self) -> bool:
+        """Whether *time* is that of a commit, and not later."""
+        return self.is_one or self.is_followed
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,8 @@ class _Seen:
     """Unix time in seconds."""
     is_exact: bool = False
     """Whether it followed the one with fewer events that was seen."""
+    is_followed: bool = False
+    """Whether a page saw it at once."""
 
 
 class SeenVersions:
@@ -59,6 +68,10 @@ class SeenVersions:
     def see(self, stored: StoredSession) -> None:
         """Remember a version; of those with the same events, the first that was stored."""
         self._put(stored, stored.revision, _Seen(float(stored.update_time)))
+
+    def follow(self, stored: StoredSession) -> None:
+        """Remember a version that was seen at once."""
+        self._put(stored, stored.revision, _Seen(float(stored.update_time), is_followed=True))
 
     def see_change(self, stored: StoredSession, older: Version, newer: Version) -> None:
         """Remember two versions of a session of which one followed the other: what differs is one commit."""
@@ -80,7 +93,8 @@ class SeenVersions:
         for revision, seen in self._seen(stored).items():
             if revision > (before or 0):
                 events = None if before is None else revision - before
-                found.append(Commit(last=revision, events=events, time=seen.time, is_one=seen.is_exact))
+                known = {"is_one": seen.is_exact, "is_followed": seen.is_followed}
+                found.append(Commit(last=revision, events=events, time=seen.time, **known))
             before = max(before or 0, revision)
         return found
 
@@ -104,6 +118,8 @@ class Span:
     """What one event, or one response within it, waited for; or the commit that stored it and others."""
 
     kind: Kind
+    with_model: bool
+    """Whether a tool's has the wait for the model, too: nobody knows when that answered."""
     name: str
     """The user, the agent with its model, or the tool; empty for a commit."""
     event_id: str
@@ -112,8 +128,9 @@ class Span:
     after: float
     """Seconds from the first event of the turn to the begin of the span."""
     seconds: float
-    """How long it took: of a model from the event before, of a tool from its call, of a commit from its last
-    event."""
+    """How long it took: a model from the event before, a tool from the answer that calls it, a commit from
+    its last event. That of a model ends when its answer was stored, or else at the time of its event.
+    """
     start: float
     """Where its bar begins, 0 to :data:`WIDTH`."""
     length: float
@@ -162,6 +179,7 @@ class _Took:
     end: float
     tokens: TokenUsage | None = None
     commit: Commit | None = None
+    with_model: bool = False
 
 
 def waterfalls(page: Sequence[Placed], commits: Iterable[Commit] = (), *, first: int = 1) -> list[Waterfall]:
@@ -178,8 +196,8 @@ def waterfalls(page: Sequence[Placed], commits: Iterable[Commit] = (), *, first:
 
 
 def _drawn(invocation_id: str, turn: Sequence[_Stored]) -> Waterfall:
-    times = [each.placed.event.timestamp for each in turn]
-    began, whole = min(times), max(times) - min(times)
+    began, took = min(each.placed.event.timestamp for each in turn), [*_took(turn)]
+    whole = max(each.end for each in took if each.commit is None) - began
     unit = WIDTH / whole if whole > 0 else 0.0
     counter = UsageCounter()  # which counts a response in several events once
     for each in turn:
@@ -190,7 +208,7 @@ def _drawn(invocation_id: str, turn: Sequence[_Stored]) -> Waterfall:
         seconds=whole,
         events=len(turn),
         tokens=counter.usage().tokens,
-        spans=tuple(_span(each, began, unit) for each in _took(turn)),
+        spans=tuple(_span(each, began, unit) for each in took),
     )
 
 
@@ -199,6 +217,7 @@ def _span(took: _Took, began: float, unit: float) -> Span:
     start = min((took.begin - began) * unit, WIDTH - 1)
     return Span(
         kind=took.kind,
+        with_model=took.with_model,
         name=took.name,
         event_id=event.id,
         place=took.placed.place,
@@ -216,23 +235,31 @@ def _span(took: _Took, began: float, unit: float) -> Span:
 
 
 def _took(turn: Sequence[_Stored]) -> Iterator[_Took]:
-    """Yield what the events of a turn, and their commits, took; one whose clock was behind took nothing."""
-    calls: dict[str, float] = {}
+    """Yield what the events of a turn, and their commits, took; one whose clock was behind took nothing.
+
+    ADK gives the event of a model the time of the question, unless the answer is streamed.
+    """
+    calls: dict[str, tuple[float, bool]] = {}
     before = turn[0].placed.event.timestamp
     for stored in turn:
-        placed, event = stored.placed, stored.placed.event
-        end = event.timestamp
+        placed, event, commit = stored.placed, stored.placed.event, stored.commit
+        kind, end = _kind(event), event.timestamp
         responses = event.get_function_responses()[:MAX_PARTS]
         for response in responses:
-            begin = calls.get(response.id or "", before)
-            yield _Took("tool", response.name or "", placed, min(begin, end), end)
+            begin, is_known = calls.get(response.id or "", (before, True))
+            name = response.name or ""
+            yield _Took("tool", name, placed, min(begin, end), end, with_model=not is_known)
+        is_known = commit is not None and commit.is_near
+        if commit and is_known and kind == "model" and not responses:
+            end = max(end, commit.time)
         if not responses:
-            kind, begin = _kind(event), min(before, end)
+            begin = end if kind == "user" else min(before, end)
             tokens = None if event.usage_metadata is None else tokens_of(event.usage_metadata)
-            yield _Took(kind, _name(event), placed, end if kind == "user" else begin, end, tokens)
-        calls |= {call.id: end for call in event.get_function_calls()[:MAX_PARTS] if call.id}
+            yield _Took(kind, _name(event), placed, begin, end, tokens)
+        called = event.get_function_calls()[:MAX_PARTS]
+        calls |= {call.id: (end, is_known) for call in called if call.id}
         before = end
-        if commit := stored.commit:
+        if commit:
             yield _Took("store", "", placed, end, max(end, commit.time), commit=commit)
 
 

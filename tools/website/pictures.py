@@ -15,14 +15,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
+from google.adk.agents import LlmAgent
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import Runner
 from PIL import Image
 
-from examples.support_agent import APP, LAST_TURN, SESSION, USER, ScriptedModel
+from examples.support_agent import APP, LAST_TURN, SESSION, USER, ScriptedModel, call, say
 from examples.turns import first_model, first_turns, runner_for, say_to
 from gcp_adk_store import Store
 from gcp_adk_store.testing.emulators import create_bucket, firestore_emulator, storage_emulator
@@ -40,7 +43,7 @@ PLACE: Final = {"app": APP, "user": USER, "session": SESSION}
 
 
 def take_inspector(chromium: str, place: Path) -> None:
-    """Keep the conversation and the state of the demo's session as the inspector shows them."""
+    """Keep the conversation and the state of the demo's session, and a turn that the timeline follows."""
     asyncio.run(_fill(place / "support-store"))
     with (
         inspected("gcp-adk-store inspect --local support-store", "--reveal", at=place) as address,
@@ -53,8 +56,16 @@ def take_inspector(chromium: str, place: Path) -> None:
             page.run("document.querySelectorAll('details').forEach((each, at) => each.open = at === 0)")
             page.run("document.documentElement.style.overflow = 'hidden'")
             page.keep(FOLDER / f"inspector-{name}.png")
+        page.open(f"{address}timeline?{urlencode({**PLACE, 'newest': 1, 'follow': 1})}")
+        asyncio.run(_ask(place / "support-store"))
+        last = "[...document.querySelectorAll('table')].at(-1)"
+        page.appear(f"{last}.querySelectorAll('.store').length === 4")
+        page.run("while (document.querySelector('#turns > * ~ h2')) turns.firstElementChild.remove()")
+        page.run("document.documentElement.style.overflow = 'hidden'")
+        page.keep(FOLDER / "inspector-timeline.png")
     _cut(FOLDER / "inspector-session.png", height=760)
     _cut(FOLDER / "inspector-matrix.png", height=470)
+    _cut(FOLDER / "inspector-timeline.png", height=690)
 
 
 async def _fill(folder: Path) -> None:
@@ -70,6 +81,30 @@ async def _fill(folder: Path) -> None:
             title="Two open invoices",
             labels={"team": "billing"},
         )
+
+
+class _SlowModel(ScriptedModel):
+    """Takes a moment for each answer, as a model does."""
+
+    async def generate_content_async(self, *asked: Any, **options: Any) -> AsyncGenerator[LlmResponse, None]:
+        """Yield the next answer of the script, after a pause."""
+        await asyncio.sleep(0.8)
+        async for each in super().generate_content_async(*asked, **options):
+            yield each
+
+
+async def find_invoices(customer: str) -> dict[str, Any]:
+    """Look for the invoices of a customer."""
+    await asyncio.sleep(0.4)
+    return {"customer": customer, "open": 0}
+
+
+async def _ask(folder: Path) -> None:
+    model = _SlowModel(script=[[call("find_invoices", customer="Ada")], [say("None is open, Ada.")]])
+    agent = LlmAgent(name="support_agent", model=model, tools=[find_invoices])
+    async with Store.local(folder) as store:
+        runner = Runner(app_name=APP, agent=agent, session_service=store.sessions)
+        await say_to(runner, "Is an invoice open?")
 
 
 def take_chat(chromium: str, place: Path) -> None:
