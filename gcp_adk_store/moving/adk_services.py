@@ -12,7 +12,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from gcp_adk_store.errors import InvalidInputError, SessionExistsError, SessionMissingError, UnavailableError
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
-from gcp_adk_store.moving.canonical import each, kept_state
+from gcp_adk_store.moving.canonical import each, kept_state, spooled
 from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.records import SHARED_STATE_SESSION, Listed, Record, Traits
 from gcp_adk_store.moving.report import failure_of_one
@@ -118,23 +118,23 @@ class AdkService:
     async def replace(self, record: Record, events: AsyncIterable[Event]) -> int:
         """As the port, in two steps, for which ADK's interface has no other: a deletion, then :meth:`write`.
 
-        All *events* are read first, into memory. A session that the service cannot hold is removed, and the
-        old one made again, with its events and state, and the state of its user and app. A kill between both
-        steps leaves none, or one with its first events.
+        All *events* are read first. A session that the service cannot hold is removed, and the old one made
+        again, with its events and state, and the state of its user and app. A kill between both steps leaves
+        none, or one with its first events.
         """
         key = record.header.key
         self._require_id(key)
-        checked = [event async for event in events]
-        old = await self._service.get_session(**key.ids)
-        await self._service.delete_session(**key.ids)
-        try:
-            return await self.write(record, each(checked))
-        except Exception:
-            if old is not None:
-                before = _record(key, old)
-                await self.write(before, before.events)
-                await self.put_shared(key.owner, before.shared)
-            raise
+        async with spooled(events) as checked:
+            old = await self._service.get_session(**key.ids)
+            await self._service.delete_session(**key.ids)
+            try:
+                return await self.write(record, checked)
+            except Exception:
+                if old is not None:
+                    before = _record(key, old)
+                    await self.write(before, before.events)
+                    await self.put_shared(key.owner, before.shared)
+                raise
 
     async def append(self, key: SessionKey, events: AsyncIterable[Event]) -> int:
         """As the port, one by one."""

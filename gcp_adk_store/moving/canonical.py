@@ -1,15 +1,17 @@
-"""Encode sessions canonically, and compare them."""
+"""Encode sessions canonically, compare them, and spool what is large."""
 
 import json
 from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import Any, Final
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, Final
 
 from google.adk.events import Event
 from pydantic_core import PydanticSerializationError
 
-from gcp_adk_store.codec.events import bounds_of, with_surrogates
+from gcp_adk_store.codec.events import bounds_of, decode_event, with_surrogates
 from gcp_adk_store.model.json_values import encode_surrogates, has_surrogates, is_light, map_texts
 from gcp_adk_store.model.state import persistent, split_scopes
 from gcp_adk_store.settings import SessionLimits
@@ -178,3 +180,23 @@ async def each(events: list[Event]) -> AsyncIterator[Event]:
     """Yield *events*."""
     for event in events:
         yield event
+
+
+@asynccontextmanager
+async def spooled(events: AsyncIterable[Event]) -> AsyncIterator[AsyncIterator[Event]]:
+    """Read *events* to their end, and give them again within the block.
+
+    A temporary file holds them, so that one event is in memory. Only this user can open it (mode 0600), and
+    on POSIX it has no name. A second read of an input would not do: a pipe has none, and a file may change
+    between both.
+    """
+    with TemporaryFile() as file:
+        async for event in events:
+            file.write(json.dumps(plain_event(event)).encode() + b"\n")
+        file.seek(0)
+        yield _events(file)
+
+
+async def _events(file: BinaryIO) -> AsyncIterator[Event]:
+    for line in file:
+        yield decode_event(line.decode()).event

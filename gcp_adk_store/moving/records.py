@@ -148,6 +148,9 @@ _AT_ONCE: Final = 8
 _PER_PAGE: Final = 100
 """Sessions that one query lists, without their events and state."""
 
+_LOOKS: Final = 5
+"""How often a session is read that lacks content, if others change it each time."""
+
 
 class SessionExports:
     """Reads sessions below one prefix of a database at one moment."""
@@ -252,7 +255,7 @@ class SessionExports:
         Raises:
             StoredDataError: as :meth:`read`.
         """
-        reads = self
+        reads, left = self, _LOOKS
         async with AsyncExitStack() as ends:
             while True:
                 try:
@@ -262,9 +265,10 @@ class SessionExports:
                         record = replace(record, events=events)
                     break
                 except StoredDataError:
+                    left -= 1
                     before = await reads.stamp(key)
                     reads = await ends.enter_async_context(SessionExports.now(self._live))
-                    if before == await reads.stamp(key):
+                    if not left or before == await reads.stamp(key):
                         raise
             yield record
 

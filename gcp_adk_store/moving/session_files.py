@@ -144,9 +144,9 @@ async def import_jsonl(
 
     With ``on_conflict="overwrite"`` the stored session stays as it is until the new one is read to its last
     line and checked. A store of this library then exchanges both in one commit, also if others append
-    meanwhile. ADK's other services have no such step: memory holds the new session, the old one is deleted,
-    and comes back if the service cannot hold the new one. A kill in that moment leaves none, or one with its
-    first events; import the file again.
+    meanwhile. ADK's other services have no such step: a temporary file holds the new session, the old one is
+    deleted, and comes back if the service cannot hold the new one. A kill in that moment leaves none, or one
+    with its first events; import the file again.
 
     Args:
         file: The lines.
