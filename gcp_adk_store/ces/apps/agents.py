@@ -1,6 +1,6 @@
 """Read the agents, guardrails and toolsets of an app from its configuration."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -284,14 +284,6 @@ def other_toolset(config: Mapping[str, Any], name: str, folder: str) -> Toolset 
     """Return the toolset that *config* declares without a document; None for no toolset."""
     kind = next((each for each in _TOOLSETS if isinstance(config.get(each), Mapping)), None)
     return None if kind is None else Toolset(name=name, folder=folder, kind=kind)
-
-
-def names_of(toolset: Toolset, chosen: Iterable[str], called: Iterable[str]) -> frozenset[str]:
-    """Return the tools of *toolset*, which has no document, that agents have *chosen* or code *called*."""
-    prefix = f"{toolset.name}_"
-    return frozenset(
-        {f"{prefix}{each}" for each in chosen} | {each for each in called if each.startswith(prefix)}
-    )
 
 
 def _json_schema(schema: Any) -> Any:

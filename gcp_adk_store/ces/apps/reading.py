@@ -36,7 +36,6 @@ from gcp_adk_store.ces.apps.agents import (
     last_of,
     merged,
     named,
-    names_of,
     other_tool,
     other_toolset,
     rules_of,
@@ -267,8 +266,9 @@ class _Reading(files.Files):
             called = {name for path in code for name in _called(path)}
         for each in toolsets:
             uses = [use for agent in agents for use in agent.toolsets if use.toolset in each.names]
-            chosen = [name for use in uses for name in use.operations]
-            yield replace(each, listed=names_of(each, chosen, called)) if each.kind else each
+            names = {f"{each.name}_{name}" for use in uses for name in use.operations}
+            names |= {name for name in called if name.startswith(f"{each.name}_")}
+            yield replace(each, listed=frozenset(names)) if each.kind else each
 
     def _require_named(self, agents: tuple[AgentSpec, ...], guardrails: list[GuardrailSpec]) -> None:
         """Add guardrails, a root agent, and agents of guardrails, that are named and not in the app."""
