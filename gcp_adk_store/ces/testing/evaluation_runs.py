@@ -4,7 +4,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -172,16 +171,8 @@ class EvaluationRuns:
             has_checks = any(turn.expected != Expected() for turn in evaluation.turns)
             status = "failed" if wrong else "passed" if has_checks and not evaluation.needs else "skipped"
             wrong += [evaluation.needs] if evaluation.needs else map(_NOT_JUDGED.format, _judged(evaluation))
-        return Outcome(
-            path=evaluation.path,
-            line=evaluation.line,
-            name=evaluation.name,
-            subject=Path(evaluation.path).stem,
-            status=status,
-            says=tuple(wrong),
-            stdout="\n".join(transcript) if status in {"failed", "error"} else "",
-            duration_s=time.perf_counter() - began,
-        )
+        shown = "\n".join(transcript) if status in {"failed", "error"} else ""
+        return evaluation.ended(status, wrong, stdout=shown, began=began)
 
     async def _converse(self, evaluation: Evaluation, transcript: list[str], wrong: list[str]) -> None:
         """Hold the conversation, and note what is said and what is wrong."""

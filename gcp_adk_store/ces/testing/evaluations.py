@@ -31,6 +31,7 @@ from gcp_adk_store.ces.apps.agents import last_of
 from gcp_adk_store.ces.guest.messages import TRANSFER
 from gcp_adk_store.ces.testing.matching import match_type_fault
 from gcp_adk_store.ces.testing.nodes import Nodes, line_of, text_of
+from gcp_adk_store.ces.testing.outcomes import Case
 from gcp_adk_store.ces.testing.turn_checks import TYPES, Expected, ExpectedCall
 
 _CASES: Final = ("conversations", "tests", "test_cases")
@@ -65,14 +66,9 @@ class EvaluatedTurn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
+class Evaluation(Case):
     """A conversation, from its begin."""
 
-    path: str
-    """Of the file."""
-    line: int
-    """Counted from 1."""
-    name: str
     tags: tuple[str, ...] = ()
     variables: Mapping[str, Any] = field(default_factory=dict)
     """Of the session, in place of declared defaults; None stands for the default."""
@@ -140,6 +136,7 @@ class _Reading(Nodes):
             path=self.shown,
             line=line_of(node),
             name=name,
+            subject=Path(self.shown).stem,
             tags=self._texts(members.get("tags"), "tags"),
             variables={**common, **parameters},
             turns=turns,
@@ -229,6 +226,7 @@ class _Exported(_Reading):
             path=self.shown,
             line=line_of(root),
             name=self._scalar_text(members.get("displayName"), "displayName") or Path(self.shown).stem,
+            subject=Path(self.shown).stem,
             tags=self._texts(members.get("tags"), "tags"),
             turns=turns,
         )

@@ -1,5 +1,6 @@
 """What became of tests, and how much a report shows. The process of pytest imports this, and so no ADK."""
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Self
@@ -8,8 +9,8 @@ Status = Literal["passed", "failed", "error", "skipped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What became of one test."""
+class Case:
+    """Where one test is, and what it is about."""
 
     path: str
     """Of the file with the test."""
@@ -17,7 +18,28 @@ class Outcome:
     """Counted from 1."""
     name: str
     subject: str
-    """The tool, or the callback and its agent."""
+    """The tool, the callback and its agent, or the file of an evaluation."""
+
+    def ended(
+        self, status: Status, says: Iterable[str], *, stdout: str = "", began: float | None = None
+    ) -> "Outcome":
+        """Return what became of it; *began* is by ``time.perf_counter``, None if it did not begin."""
+        return Outcome(
+            path=self.path,
+            line=self.line,
+            name=self.name,
+            subject=self.subject,
+            status=status,
+            says=tuple(says),
+            stdout=stdout,
+            duration_s=0.0 if began is None else time.perf_counter() - began,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(Case):
+    """What became of one test."""
+
     status: Status
     """``error`` if the test could not run, for example because it is malformed."""
     says: tuple[str, ...] = ()

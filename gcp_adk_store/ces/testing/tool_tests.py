@@ -18,7 +18,7 @@ from gcp_adk_store.ces.http.policy import HttpPolicy
 from gcp_adk_store.ces.sandbox.interface import Sandbox, SandboxRunError
 from gcp_adk_store.ces.testing.matching import OPERATORS, WITHOUT_VALUE, Expectation, JsonPath
 from gcp_adk_store.ces.testing.nodes import MalformedTestError, Nodes, line_of, text_of
-from gcp_adk_store.ces.testing.outcomes import Outcome, Status
+from gcp_adk_store.ces.testing.outcomes import Case, Outcome
 from gcp_adk_store.ces.tools.declarations import MockConfig, Tool
 from gcp_adk_store.errors import InvalidInputError
 
@@ -34,15 +34,9 @@ _STATE: Final = ("state", "variables")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolTest:
-    """One call of a tool, and what must come of it."""
+class ToolTest(Case):
+    """One call of the tool that is its subject, and what must come of it."""
 
-    path: str
-    """Of the file."""
-    line: int
-    """Counted from 1."""
-    name: str
-    tool: str
     args: Mapping[str, Any]
     variables: Mapping[str, Any]
     """None for those that are wanted with their declared defaults."""
@@ -92,7 +86,7 @@ class _Reading(Nodes):
             path=self.shown,
             line=line_of(node),
             name=name,
-            tool=tool,
+            subject=tool,
             args=self.object(members.get("args"), "args"),
             variables=self.variables(members.get("variables")),
             context=context,
@@ -175,15 +169,15 @@ class ToolChecks(Checks):
         return outcomes
 
     async def _outcome_of(self, test: ToolTest, runtime: PythonRuntime) -> Outcome:
-        if test.tool not in self.app.tool_names:
+        if test.subject not in self.app.tool_names:
             known = ", ".join(sorted(self.app.tool_names)) or "none"
-            return self._outcome(test, "error", (f"unknown tool {test.tool}; known: {known}",))
+            return test.ended("error", [f"unknown tool {test.subject}; known: {known}"])
         began = time.perf_counter()
         try:
             run = await self._call(test, runtime)
         except (InvalidInputError, SandboxRunError) as exc:
             output = exc.output if isinstance(exc, SandboxRunError) else ""
-            return self._outcome(test, "error", (str(exc),), stdout=output, began=began)
+            return test.ended("error", [str(exc)], stdout=output, began=began)
         wrong = [
             f"{where} {failure} ({test.path}:{each.line})"
             for where, document, expected in (
@@ -197,9 +191,7 @@ class ToolChecks(Checks):
             wrong.append("the tool raised an exception that the test does not expect")
         if wrong and run.error is not None:
             wrong.append(run.error.traceback.rstrip() or str(run.error))
-        return self._outcome(
-            test, "failed" if wrong else "passed", tuple(wrong), stdout=run.stdout, began=began
-        )
+        return test.ended("failed" if wrong else "passed", wrong, stdout=run.stdout, began=began)
 
     async def _call(self, test: ToolTest, runtime: PythonRuntime) -> ToolRun:
         context = dict(test.context or {})
@@ -216,29 +208,14 @@ class ToolChecks(Checks):
         options: dict[str, Any] = {"user_content": said[0] or said[1], "context": context or None}
         if test.mock_config is not None:
             options["mocks"] = MockConfig.from_json(test.mock_config)
-        tool = next((each for each in self.app.tools if each.name == test.tool), None)
+        tool = next((each for each in self.app.tools if each.name == test.subject), None)
         if tool is None:
-            return await runtime.call_tool(test.tool, test.args, key, **options)
+            return await runtime.call_tool(test.subject, test.args, key, **options)
         # Mocks are of what it calls, not of the tool that is tested.
         options["execution"] = "ASYNCHRONOUS" if tool.asynchronous else "SYNCHRONOUS"
         options["timeout_s"] = tool.timeout_s
         run = await runtime.run_tool(load_code(tool.path), tool.name, test.args, key, **options)
         return await run.finished()
-
-    @staticmethod
-    def _outcome(
-        test: ToolTest, status: Status, says: tuple[str, ...], *, stdout: str = "", began: float | None = None
-    ) -> Outcome:
-        return Outcome(
-            path=test.path,
-            line=test.line,
-            name=test.name,
-            subject=test.tool,
-            status=status,
-            says=says,
-            stdout=stdout,
-            duration_s=0.0 if began is None else time.perf_counter() - began,
-        )
 
 
 def _is_of_error(expectation: Expectation) -> bool:

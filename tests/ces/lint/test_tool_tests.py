@@ -46,7 +46,7 @@ def test_every_form_is_read(tmp_path: Path) -> None:
     """Variables by value, by name and mixed; expectations of either kind; numbers but octal ones."""
     whole, named, context = read(tmp_path, WHOLE)
 
-    assert ("finds it", "find", 2) == (whole.name, whole.tool, whole.line)
+    assert ("finds it", "find", 2) == (whole.name, whole.subject, whole.line)
     assert {"number": "12", "most": 3, "deep": [1, {"a": None}]} == whole.args
     assert {"verified": True, "plan": None} == whole.variables
     assert {"mockedToolCalls": []} == whole.mock_config
@@ -186,4 +186,4 @@ def test_the_tests_of_the_page_can_be_read(tmp_path: Path) -> None:
     (shown,) = blocks("docs/ces-commands.md", "yaml")
     (test,) = read(tmp_path, shown)
 
-    assert "arrange_payment" == test.tool
+    assert "arrange_payment" == test.subject
