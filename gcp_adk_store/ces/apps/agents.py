@@ -20,13 +20,22 @@ class Named:
     """Something that configurations name."""
 
     name: str
-    """The display name."""
+    """The display name, or of a tool what models and code call it."""
     folder: str = ""
+    """The name of its folder; empty without one."""
 
     @property
     def names(self) -> frozenset[str]:
         """What configurations may call it."""
         return frozenset({self.name, self.folder}) - {""}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faked(Named):
+    """A tool, or tools, that a fake may answer for."""
+
+    fake: Path | None = None
+    """The code that answers where fakes do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,23 +218,18 @@ _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "obj
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OtherTool:
+class OtherTool(Faked):
     """A tool that is not Python: only the platform or its client has it."""
 
-    name: str
-    folder: str
-    """The name of its folder, by which agents may name it too."""
     kind: str
     """The member of its configuration that says what it is, for messages."""
     description: str = ""
     parameters: Mapping[str, Any] | None = None
     """The JSON schema of its arguments, where the configuration has one."""
-    fake: Path | None = None
-    """The code that answers in its place where fakes do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Toolset(Named):
+class Toolset(Faked):
     """Tools that an OpenAPI document describes, or that another server lists.
 
     The names of its tools begin with its own.
@@ -243,8 +247,6 @@ class Toolset(Named):
     """Where its operations answer, in place of the document's servers."""
     authentication: Mapping[str, Any] = field(default_factory=dict)
     """``apiAuthentication`` of its configuration."""
-    fake: Path | None = None
-    """The code that answers in place of its tools where fakes do."""
     credential: str | None = field(default=None, repr=False)
     """The key or token to send, which the configuration does not have."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from gcp_adk_store.ces.apps.agents import AgentSpec, GuardrailSpec, OtherTool, Toolset, last_of
+from gcp_adk_store.ces.apps.agents import AgentSpec, Faked, GuardrailSpec, OtherTool, Toolset, last_of
 from gcp_adk_store.ces.apps.files import Config, ErrorHandling
 from gcp_adk_store.ces.apps.findings import Finding
 from gcp_adk_store.ces.guest.contract import Callback
@@ -16,22 +16,16 @@ from gcp_adk_store.errors import InvalidInputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCode:
+class ToolCode(Faked):
     """A tool that is Python."""
 
-    name: str
-    """What ``tools.X`` and models call it."""
     path: Path
     asynchronous: bool
     """Whether its answer comes on a later turn."""
-    folder: str = ""
-    """The name of its folder, by which agents may name it too; empty without one."""
     selected: bool = False
     """Whether the configuration names the function, and not its place in the file."""
     timeout_s: float | None = None
     """As the configuration has it."""
-    fake: Path | None = None
-    """The code that answers in its place where fakes do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
