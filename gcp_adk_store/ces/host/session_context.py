@@ -90,6 +90,12 @@ def _key(key: object) -> str:
 MARK: Final = "ces_removed:"
 
 _SHARED: Final = (State.APP_PREFIX, State.USER_PREFIX)
+_BYTES: Final = {
+    "": "session_variables_bytes",
+    State.USER_PREFIX: "user_variables_bytes",
+    State.APP_PREFIX: "app_variables_bytes",
+}
+"""The setting that bounds the variables of each scope that is stored."""
 
 
 class VariablesTooLargeError(InvalidInputError):
@@ -133,7 +139,7 @@ def state_delta(
     for name in removed:
         delta[name] = None
         delta[_mark(name)] = True
-    for scope in {_scope(name)[0] for name in delta} & _bounds(settings).keys():
+    for scope in {_scope(name)[0] for name in delta} & _BYTES.keys():
         _require_room(scope, state, delta, settings)
     return delta
 
@@ -153,12 +159,12 @@ def _require_room(
         }
         for each in (state, {**state, **delta})
     )
-    most, setting = _bounds(settings)[scope]
+    most = getattr(settings, _BYTES[scope])
     size = sum(after.values())
     if size > most and size > sum(before.values()):
         raise VariablesTooLargeError(
             f"the variables of {_whose(scope)} would have {size} bytes of JSON, more than the {most} of "
-            f"{setting}; remove some, or make them smaller"
+            f"{_BYTES[scope]}; remove some, or make them smaller"
         )
     if len(after) > settings.variables_per_scope and len(after) > len(before):
         raise VariablesTooLargeError(
@@ -185,18 +191,6 @@ def is_mark(name: str) -> bool:
 def fleeting(names: Sequence[str]) -> list[str]:
     """Return those of *names* that ADK never stores."""
     return [name for name in names if name.startswith(State.TEMP_PREFIX)]
-
-
-def _bounds(settings: RuntimeSettings) -> dict[str, tuple[int, str]]:
-    """Return the bytes that each stored scope may have, and the name of the setting."""
-    return {
-        scope: (getattr(settings, setting), setting)
-        for scope, setting in (
-            ("", "session_variables_bytes"),
-            (State.USER_PREFIX, "user_variables_bytes"),
-            (State.APP_PREFIX, "app_variables_bytes"),
-        )
-    }
 
 
 def _whose(scope: str) -> str:
