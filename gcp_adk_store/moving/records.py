@@ -266,16 +266,18 @@ class SessionExports:
                     break
                 except StoredDataError:
                     left -= 1
-                    before = await reads.stamp(key)
+                    before = await reads.stamps(key)
                     reads = await ends.enter_async_context(SessionExports.now(self._live))
-                    if not left or before == await reads.stamp(key):
+                    if not left or before == await reads.stamps(key):
                         raise
             yield record
 
-    async def stamp(self, key: SessionKey) -> str | None:
-        """Return what changes with each change of a session; ``None`` if there is none; 1 read."""
-        (document,) = await self._storage.documents.get([self._storage.layout.session(key)], fields=["epoch"])
-        return None if document is None else document.update_time
+    async def stamps(self, key: SessionKey) -> list[str | None]:
+        """Return what changes with a session, its app and its user, ``None`` for what is absent; 3 reads."""
+        layout = self._storage.layout
+        paths = [layout.session(key), layout.app(key.app), layout.user(key.owner)]
+        found = await self._storage.documents.get(paths, fields=["format"])
+        return [None if document is None else document.update_time for document in found]
 
     def unreadable(self, key: SessionKey, exc: StoredDataError) -> UnreadableSession:
         """Return what names a session that :meth:`read` could not read."""

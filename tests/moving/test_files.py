@@ -17,6 +17,7 @@ from gcp_adk_store import InvalidInputError, Point, SessionLimits, Store, Unavai
 from gcp_adk_store.moving import copy, export_jsonl, export_parquet, import_jsonl, records_of
 from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP, fill, hardest, many, queried
+from tests.support.clock import in_days
 from tests.support.local_commits import before_commits
 
 MANY = 30
@@ -173,6 +174,25 @@ async def test_an_export_goes_on_beside_calls_that_remove_payloads(tmp_path: Pat
             found[record.header.key.session] = [one.id async for one in record.events]
 
     assert {"first": 2, "restored": 1} == {name: len(ids) for name, ids in found.items()}
+
+
+async def test_an_export_goes_on_beside_a_collector_of_the_users_state(tmp_path: Path) -> None:
+    """Also with a session that did not change itself."""
+    told = [event("told", delta={"user:told": "x" * 300_000}), event("forgotten", delta={"user:told": None})]
+    async with Store.local(tmp_path) as store:
+        await fill(store.sessions, [("u", "s1", []), ("u", "s2", []), ("u", "s3", told[:1])])
+        records = records_of(store.sessions, APP)
+        first = await anext(records)
+        session = await store.sessions.get_session(app_name=APP, user_id="u", session_id="s3")
+        assert session is not None
+        await store.sessions.append_event(session, told[1])
+        with in_days(3):
+            removed = [await store.remove_garbage(one) async for one in store.find_garbage()]
+        rest = [(one.header.key.session, one.shared.user) async for one in records]
+
+    assert [True] == removed
+    assert 300_000 == len(first.shared.user["told"])
+    assert [("s2", {"told": None}), ("s3", {"told": None})] == rest
 
 
 async def test_parquet_has_what_a_scan_finds(tmp_path: Path) -> None:
