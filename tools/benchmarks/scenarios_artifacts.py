@@ -203,6 +203,9 @@ async def _asked(on: On, ask: Callable[[BaseArtifactService], Awaitable[object]]
             if asked is not on.service:
                 await asked.close()
             asked = GcsArtifactService(on.line.place.bucket, client=on.line.storage)
+            # Its threads start, as those of whoever is beside it have.
+            other = {**who("s"), "filename": "none"}
+            await asyncio.gather(asked.load_artifact(**other), asked.load_artifact(**other))
 
     if known:
         await work()
