@@ -204,5 +204,3 @@ CHECKS: Final = tuple(_CHECKS)
 """The names of all checks, in the order of the report."""
 CHECKS_OF_KEYS: Final = ("encryption key", "keys database")
 """The names of the checks of encrypted stores, which come after them."""
-CHECKS_OF_ANCHORS: Final = tuple(_CHECKS_OF_ANCHORS)
-"""The names of the checks of a bucket of anchors, which come last."""

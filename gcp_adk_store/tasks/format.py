@@ -209,14 +209,12 @@ class TaskLayout:
             is_own = False
         if not is_own:
             raise wrong(document.path, "id")
-        ends = fields.expiry
         time = None if fields.seconds is None else (fields.seconds, fields.nanos or 0)
         return StoredTask(
             path=document.path,
             header=TaskHeader(id=fields.id, context_id=fields.context_id, state=fields.state, time=time),
             update_time=document.update_time,
-            has_expired=ends is not None
-            and ends.has_passed(document.read_time, written_at=float(document.update_time)),
+            has_expired=fields.has_expired(document),
             save_id=fields.save or "",
             packed=fields.body,
             sha256=fields.sha256 or "",
@@ -282,22 +280,19 @@ def unpack_task(stored: StoredTask, data: bytes) -> bytes:
 def read_config(document: Document) -> bytes | None:
     """Return the protobuf body of a config, ``None`` if it has expired."""
     fields = read_fields(_Config, document)
-    ends = fields.expiry
-    written_at = float(document.update_time)
-    is_over = ends is not None and ends.has_passed(document.read_time, written_at=written_at)
-    return None if is_over else fields.body
+    return None if fields.has_expired(document) else fields.body
 
 
 class _Document(DocumentFields):
     ttl_s: Annotated[int, Field(ge=1, le=MAX_TTL_S)] | None = None
     expire_at: datetime | None = None
 
-    @property
-    def expiry(self) -> Expiry | None:
-        """When it ends, if ever."""
+    def has_expired(self, document: Document) -> bool:
+        """Return whether the *document* with these fields had ended when it was read."""
         if self.ttl_s is None or self.expire_at is None:
-            return None
-        return Expiry(ttl_s=self.ttl_s, at=int(self.expire_at.timestamp()))
+            return False
+        expiry = Expiry(ttl_s=self.ttl_s, at=int(self.expire_at.timestamp()))
+        return expiry.has_passed(document.read_time, written_at=float(document.update_time))
 
 
 class _Task(_Document):
