@@ -18,14 +18,12 @@ from gcp_adk_store.cli.place import (
 )
 from gcp_adk_store.cli.retention import quiet_option, retention_options
 from gcp_adk_store.cli.screen import CannotLookError, Result, waiting
-from gcp_adk_store.cli.sessions import label_of
-from gcp_adk_store.erasure.pruning import Retention
 from gcp_adk_store.imports import how_to_install
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from gcp_adk_store.bulk import BulkStore
+    from gcp_adk_store.bulk import BulkStore, Retention
 
 _PARTITIONS: Final = 256
 
@@ -132,31 +130,11 @@ async def erase(
 @retention_options
 @click.option("--dry-run", is_flag=True, help="Only say what it would delete.")
 @_beam_options
-async def prune(
-    at: OpenStore,
-    /,
-    *,
-    dry_run: bool,
-    label: tuple[str, ...],
-    idle_days: float | None,
-    keep_latest: int | None,
-    older_than_days: float | None,
-    user_data_idle_days: float | None,
-    keep_events: int | None,
-    **job: Any,
-) -> Result:
+async def prune(at: OpenStore, /, *, dry_run: bool, retention: "Retention", **job: Any) -> Result:
     """Delete the sessions of an app that were kept long enough, with their artifacts.
 
     As the command prune. Ends with 1 if something cannot be read.
     """
-    retention = Retention(
-        idle_days=idle_days,
-        keep_latest=keep_latest,
-        older_than_days=older_than_days,
-        labels=dict(map(label_of, label)),
-        user_data_idle_days=user_data_idle_days,
-        keep_events=keep_events,
-    )
 
     def build(pipeline: "beam.Pipeline", store: "BulkStore") -> None:
         from gcp_adk_store.bulk import PruneSessions  # noqa: PLC0415  # of an extra

@@ -1,7 +1,8 @@
 """Erase users, prune sessions and rotate keys."""
 
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, fields
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import RenderableType
@@ -9,8 +10,8 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from gcp_adk_store.cli.place import (
-    Command,
     OpenStore,
+    Work,
     announced,
     at_store,
     deletion_options,
@@ -23,6 +24,9 @@ from gcp_adk_store.cli.screen import Number, Result, progress
 from gcp_adk_store.cli.sessions import label_of
 from gcp_adk_store.model.erasures import MAX_QUIET_S, ErasureReceipt
 from gcp_adk_store.model.keys import in_one_line, moment
+
+if TYPE_CHECKING:
+    from gcp_adk_store.erasure.pruning import Retention
 
 quiet_option = number_option(
     *("--quiet", "quiet_s"),
@@ -119,8 +123,19 @@ _CONDITIONS = (
 )
 
 
-def retention_options(command: Command) -> Command:
-    """Add the conditions of what goes to *command*."""
+def retention_options(work: Work) -> Work:
+    """Add the conditions of what goes to a command at a store, which then gets them as its *retention*."""
+
+    @wraps(work)
+    async def decided(at: OpenStore, /, *, label: tuple[str, ...], **given: Any) -> Result | None:
+        from gcp_adk_store.erasure.pruning import Retention  # noqa: PLC0415  # half of ADK
+
+        names = {each.name for each in fields(Retention)} & given.keys()
+        conditions: dict[str, Any] = {name: given.pop(name) for name in names}
+        retention = Retention(labels=dict(map(label_of, label)), **conditions)
+        return await work(at, retention=retention, **given)
+
+    command: Work = decided
     for option in reversed(_CONDITIONS):
         command = option(command)
     return command
@@ -132,7 +147,7 @@ def retention_options(command: Command) -> Command:
 @retention_options
 @click.option("--dry-run", is_flag=True, help="Only say what it would delete.")
 @json_option
-async def prune(at: OpenStore, /, *, label: tuple[str, ...], dry_run: bool, **given: Any) -> Result:
+async def prune(at: OpenStore, /, *, retention: "Retention", dry_run: bool, app_name: str) -> Result:
     """Delete the sessions of an app that were kept long enough, with their artifacts.
 
     A session goes if it meets all conditions that are given. Safe while agents run, and after an
@@ -141,8 +156,8 @@ async def prune(at: OpenStore, /, *, label: tuple[str, ...], dry_run: bool, **gi
     announced("looking in", at)
     with progress("looking: sessions") as move_to:
         report = await at.store.prune(
-            **given,
-            labels=dict(map(label_of, label)),
+            app_name=app_name,
+            **asdict(retention),
             dry_run=dry_run,
             on_progress=lambda so_far: move_to(so_far.sessions),
         )
@@ -151,10 +166,10 @@ async def prune(at: OpenStore, /, *, label: tuple[str, ...], dry_run: bool, **gi
         f"{done} {report.pruned_sessions:,} of {report.sessions:,} sessions",
         f"{done} {report.pruned_artifacts:,} artifacts of them",
     ]
-    if given["keep_events"] is not None:
+    if retention.keep_events is not None:
         done_to = "would archive" if dry_run else "archived"
         lines.append(f"{done_to} {report.archived_events:,} events of {report.archived_sessions:,} sessions")
-    if given["user_data_idle_days"] is not None:
+    if retention.user_data_idle_days is not None:
         lines.append(
             f"{done} the state of {report.pruned_states:,} users, the memories of {report.pruned_memories:,}"
         )
