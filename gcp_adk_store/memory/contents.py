@@ -160,7 +160,7 @@ _BYTES_PER_MEMORY: Final = 1200
 """Objects of one memory beside its text, roughly."""
 _LIGHT_TEXTS: Final = 1000
 _LIGHT_CHARACTERS: Final = 4096
-"""A search looks at so many texts, and indexes so many characters, in a few milliseconds."""
+"""A search looks for so many characters in so many texts in a few milliseconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,18 +244,12 @@ class Contents:
         return shards + rows + self._ranking.size + len(self._texts) * _BYTES_PER_MEMORY
 
     def is_light(self, snapshot: Snapshot, query: str) -> bool:
-        """Return whether a search of *snapshot* takes a few milliseconds, with what it must index first.
+        """Return whether a search takes a few milliseconds: *snapshot* is small, and its index is there.
 
         It does not while another one is under way: it waits for that.
         """
-        known, head = self._indexed, snapshot.head
-        indexed = () if known is None or known.head.epoch != head.epoch else known.shards
-        if len(self._texts) + len(head.tail) >= _LIGHT_TEXTS or not set(snapshot.shards).issubset(indexed):
-            return False
-        new = [text for text in head.tail if text not in self._memories]
-        if self._guard.locked() or self._ranking.is_sparse(len(snapshot.texts) - len(new)):
-            return False
-        return sum(map(len, new)) + len(query) <= _LIGHT_CHARACTERS
+        is_small = len(self._texts) < _LIGHT_TEXTS and len(query) <= _LIGHT_CHARACTERS
+        return is_small and self._indexed is snapshot and not self._guard.locked()
 
     def search(
         self,
