@@ -51,8 +51,8 @@ def silent_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 async def test_a_thousand_appends_at_once_leave_the_event_loop_alive(connect: Connect) -> None:
-    """Whatever else runs in it waits for one event of each call under way, not for all of a commit."""
-    service = connect(limits=SessionLimits(max_in_flight=16))
+    """Whatever else runs in it waits for 16 commits that begin, and for 16 events that join some, at most."""
+    service = connect(limits=SessionLimits(max_in_flight=SESSIONS))
     handles = [await service.create_session(app_name=APP, user_id=USER) for _ in range(SESSIONS)]
     turns = Turns()
     events = [Counted(author="user") for _ in range(APPENDS)]
@@ -63,7 +63,7 @@ async def test_a_thousand_appends_at_once_leave_the_event_loop_alive(connect: Co
     counting.cancel()
 
     assert turns.all == APPENDS
-    assert turns.most <= 16
+    assert turns.most <= 32
 
 
 @pytest.mark.usefixtures("silent_server")

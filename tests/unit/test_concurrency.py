@@ -378,6 +378,23 @@ async def test_calls_that_arrive_while_others_wait_begin_after_those(each_turn: 
     assert max(after - before for before, after in pairwise(counts)) == 16
 
 
+async def test_steps_take_turns_of_the_loop_and_wait_for_no_call() -> None:
+    """However many calls have waited before."""
+    calls: list[int] = []
+    steps: list[int] = []
+    tasks = [asyncio.create_task(begin(number, calls)) for number in range(300)]
+    tasks += [asyncio.create_task(begin(number, steps, is_step=True)) for number in range(50)]
+    counts = [0]
+    while len(steps) < 50:
+        await asyncio.sleep(0)
+        counts.append(len(steps))
+
+    assert steps == [*range(50)]
+    assert max(after - before for before, after in pairwise(counts)) == 16
+    assert len(calls) < 100
+    await asyncio.gather(*tasks)
+
+
 def test_a_loop_that_was_closed_while_calls_waited_is_forgotten() -> None:
     """Once another loop begins calls."""
     gc.freeze()  # else each collection goes through all that earlier tests left
@@ -398,9 +415,9 @@ def test_a_loop_that_was_closed_while_calls_waited_is_forgotten() -> None:
     assert loop() is None
 
 
-async def begin(number: int, begun: list[int]) -> None:
-    """Begin a call, and note that."""
-    await paced()
+async def begin(number: int, begun: list[int], *, is_step: bool = False) -> None:
+    """Begin a call, or a step of one, and note that."""
+    await paced(is_step=is_step)
     begun.append(number)
 
 
