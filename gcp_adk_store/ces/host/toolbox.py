@@ -12,7 +12,15 @@ from gcp_adk_store.ces.host.results import Answer, Reply, RunFailure
 from gcp_adk_store.ces.host.settings import USER, RuntimeSettings, SessionKey, SessionKeyLike
 from gcp_adk_store.ces.http.fetching import HttpAccess
 from gcp_adk_store.ces.sandbox.interface import SandboxRunError
-from gcp_adk_store.ces.tools.declarations import CodeFile, FakeTools, MockConfig, MockTool, PythonTool, Tool
+from gcp_adk_store.ces.tools.declarations import (
+    CodeFile,
+    FakeTools,
+    MockConfig,
+    MockTool,
+    PythonTool,
+    Tool,
+    declaration_of,
+)
 from gcp_adk_store.ces.tools.openapi import OpenApiTool
 from gcp_adk_store.ces.tools.parameters import ArgumentsError, CredentialMissingError, SessionValues
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
@@ -145,6 +153,7 @@ class Toolbox:
 
     def __init__(self, callees: Mapping[str, Tool], *, http: HttpAccess, mocks: MockConfig | None) -> None:
         self.callees = callees
+        self._descriptions: dict[str, str] = {}
         self._http = http
         self._mocks = mocks
 
@@ -177,14 +186,10 @@ class Toolbox:
         return None if fake is None or function is None else await self._faked(fake, function, call, run)
 
     def description_of(self, name: str) -> str:
-        """Return the description of the tool *name*; empty for an unknown tool."""
-        match self.callees.get(name):
-            case None:
-                return ""
-            case OpenApiTool() as tool:
-                return tool.operations[name].description
-            case tool:
-                return tool.description
+        """Return the description of the tool *name* that models see; empty for an unknown tool."""
+        if name not in self._descriptions and name in self.callees:
+            self._descriptions[name] = declaration_of(name, self.callees[name])["description"]
+        return self._descriptions.get(name, "")
 
     async def _faked(self, fakes: FakeTools, function: str, call: ToolCall, run: RunRequest) -> Reply | None:
         request = {

@@ -8,14 +8,14 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
-from gcp_adk_store.ces import CallbackRun, CodeFile, MockTool
+from gcp_adk_store.ces import CallbackRun, CodeFile, MockTool, PythonTool
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.callbacks import callback
-from tests.ces.host.runs import KEY, Make, error_of, stored
+from tests.ces.host.runs import KEY, Make, error_of, stored, tool
 
 REQUEST = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}], "config": {}}
 RESPONSE = {"content": {"role": "model", "parts": [{"text": "Hi"}]}}
-CALL = {"tool": "pay", "args": {"amount": 3}}
+CALL: dict[str, Any] = {"tool": "pay", "args": {"amount": 3}}
 SUBJECTS: dict[str, dict[str, Any]] = {
     "before_agent": {},
     "after_agent": {},
@@ -72,6 +72,17 @@ async def test_what_a_callback_returns_overrides(
     run = await called(make, kind, f"return {returned}")
 
     assert (run.override, run.overridden_by) == (override, 0)
+
+
+async def test_callbacks_see_the_description_of_a_tool_that_models_see(make: Make) -> None:
+    """Of Python without a description of its own, the docstring of its function."""
+    code = tool('"""Pay the bill.\n\nNow."""\nreturn 1', name="pay")
+    runtime = make(tools=[PythonTool(name="pay", code=code)])
+    codes = [callback("before_tool", 'return {"result": tool.description}')]
+
+    run = await runtime.run_callback("before_tool", codes, KEY, **CALL)
+
+    assert run.override == {"result": "Pay the bill.\n\nNow."}
 
 
 INSERTS = 'llm_response.content.parts.insert(0, Part.from_text("First"))'
