@@ -361,7 +361,7 @@ class Kind(NamedTuple):
         """
         if isinstance(value, int | float) and not abs(value) < _ANY_TAKES:
             require_number(self.name, value)
-        if self.choices and value not in self.choices:
+        if self.choices and not any(isinstance(value, type(one)) and value == one for one in self.choices):
             raise InvalidInputError(f"{self.name} is {value!r:.40}, it must be {self.says}")
         if not self.accepts(value):
             raise InvalidInputError(f"{self.name} must be {self.says}, not {type(value).__name__}")

@@ -100,7 +100,7 @@ class KmsEnvelope:
                 f"key {wrong[0][:80]!r} must be a key of Cloud KMS, "
                 "projects/P/locations/L/keyRings/R/cryptoKeys/K; for a file pass pathlib.Path(...)"
             )
-        if self.per != "user":
+        if not isinstance(given.per, str) or given.per != "user":
             raise InvalidInputError(f"per is {self.per!r:.40}, it must be 'user'")
         if not isinstance(database, str) or not _DATABASE.fullmatch(self.keys_database):
             raise InvalidInputError(

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from google.adk.agents import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
@@ -44,6 +45,7 @@ WRONG: Mapping[str, Any] = {
     "map of objects": {"a": object()},
     "map of 3": {3: 3},
     "object": object(),
+    "array": np.arange(2),
     "...": ...,
 }
 """Values of all kinds; each is wrong for most parameters."""
