@@ -355,5 +355,8 @@ def _size_of(part: Path) -> int:
 
 def shown_url(url: str) -> str:
     """Return a URL without the parts that may be secret: user and password, query and fragment."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "a malformed URL"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -291,6 +291,7 @@ def test_a_server_that_is_not_there_is_named(server: FileServer, fetch: Fetch) -
     assert "secret" not in message
     assert "ftp://there/file is not an http:// or https:// URL" in hidden
     assert "password" not in hidden
+    assert "from a malformed URL: the connection failed (Invalid IPv6 URL" in refusal(fetch, url="http://[")
 
 
 def test_a_proxy_of_the_environment_is_used(
