@@ -461,3 +461,4 @@ async def test_a_copy_that_goes_on_keeps_state_of_an_event_that_was_redacted() -
             (again.unchanged, again.events, again.verified),
         )
         assert {"language": "en"} == (await read(other.sessions, who)).state
+        assert [] == await faults_in(other)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from gcp_adk_store.codec.events import StoredEvent, decode_event
 from gcp_adk_store.codec.markers import hash_of_marker
-from gcp_adk_store.codec.redactions import audit_in
+from gcp_adk_store.codec.redactions import audit_in, is_redacted
 from gcp_adk_store.codec.values import encode_value
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.history import fold, genesis, replaced_by
@@ -179,12 +179,13 @@ class History:
         self.references.update(dict.fromkeys(run.references, run.path))
         for position, text in enumerate(run.texts, start=self.events):
             self._redactions.add(position, text, run.path)
-        for text, event in zip(run.texts, run.events, strict=False):
+        for event in run.events:
             if event is None:
                 self.state_is_known = False
             else:
                 self._take(event)
-                if replaced_by(text) is not None:  # the values are gone, and may be those of the state
+                # Also in a copy, which has no marker: the values are gone, and may be those of the state.
+                if is_redacted(event.event):
                     self._redacted |= split_scopes(event.event.actions.state_delta).session.keys()
         self.events += len(run.texts)
 
