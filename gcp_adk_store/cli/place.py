@@ -380,11 +380,10 @@ def page_options(items: str) -> Callable[[Command], Command]:
     """Add ``--page-size`` and ``--cursor`` to a command that lists *items* a page at a time."""
 
     def paged(command: Command) -> Command:
-        command = click.option("--cursor", metavar="TEXT", help="The cursor that the page before printed.")(
-            command
-        )
-        kind = click.IntRange(1, MAX_RESULTS)
-        return number_option("--page-size", kind=kind, default=50, says=f"{items} of a page.")(command)
+        size = click.IntRange(1, MAX_RESULTS)
+        sized = number_option("--page-size", kind=size, default=50, says=f"{items} of a page.")
+        cursor = click.option("--cursor", metavar="TEXT", help="The cursor that the page before printed.")
+        return sized(cursor(command))
 
     return paged
 

@@ -74,8 +74,17 @@ async def news(visit: Visit) -> Response:
 
 async def _has_news(visit: Visit, cursor: str | None) -> bool:
     """Wait some seconds until the session has events after *cursor*, and return whether it has; 1 read."""
+    versions = visit.site.versions
+    take = versions.see
+
+    def seen(stored: StoredSession) -> None:
+        nonlocal take
+        take(stored)
+        take = versions.follow  # the first version may be old, and later ones are seen at once
+
+    following = visit.reader.following(visit.place, cursor, seen)
     with visit.site.waiting():
-        async with stepping(visit.reader.following(visit.place, cursor, visit.site.versions.follow)) as step:
+        async with stepping(following) as step:
             return await step(NEWS_S) is not None
 
 

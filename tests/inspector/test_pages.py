@@ -305,6 +305,21 @@ async def test_a_timeline_follows_a_session(
     assert "store 1 event by" in silent.text
 
 
+async def test_a_conversation_that_is_followed_makes_no_model_slower(
+    store: Store, app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first version that a page sees may be much later than the answer: it has its title since."""
+    session = await store.sessions.create_session(**CALM)
+    for author, timestamp in (("user", 1000.0), ("model", 1002.0)):
+        await store.sessions.append_event(session, Event(author=author, timestamp=timestamp))
+    set_numbers(monkeypatch, inspector_news_s=0.01)
+    await seen(app, "news", CALM_PLACE)
+    page = await seen(app, "timeline", CALM_PLACE)
+
+    took = re.findall(r"(\d[\d,.]*) s", page.text)
+    assert took == ["2.00", "0.00", "0.00", "0.00", "2.00"]
+
+
 async def test_a_timeline_follows_a_session_without_events(
     store: Store, app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
