@@ -231,12 +231,12 @@ class TaskLayout:
         return f"{self.pushes_collection}/{task}/{owner}"
 
     def put_config(
-        self, owner: str, task_id: str, config_id: str, body: bytes, *, save_id: str, expiry: Expiry | None
+        self, owner: str, task_id: str, config_id: str, body: bytes, *, expiry: Expiry | None
     ) -> list[Write]:
         """Return the writes of one config, and of the note by which its owner's configs are found.
 
-        A new *save_id* gives the note a new update time: Firestore keeps that of a document that a write
-        leaves as it was.
+        The note counts the writes, so each gives it a new update time, also one that the network repeats:
+        Firestore keeps the update time of a document that a write leaves as it was.
 
         Raises:
             InvalidInputError: an id is too long, or the config too large.
@@ -248,12 +248,14 @@ class TaskLayout:
             )
         ends = _ends(expiry)
         config: dict[str, FieldValue] = {"format": FORMAT, "body": body, **ends}
-        note: dict[str, FieldValue] = {"format": FORMAT, "save": save_id, **ends}
         task = escape_name(task_id, what="task_id")
-        return [
-            Write(path=self.config(owner, task_id, config_id), fields=config),
-            Write(path=f"{self.owner(owner)}/{self.pushes_collection}/{task}", fields=note),
-        ]
+        note = Write(
+            path=f"{self.owner(owner)}/{self.pushes_collection}/{task}",
+            fields={"format": FORMAT, **ends},
+            mask=[("format",), ("ttl_s",), ("expire_at",)],
+            increment={"save": 1},
+        )
+        return [Write(path=self.config(owner, task_id, config_id), fields=config), note]
 
 
 def joined(pieces: Sequence[Document | None]) -> bytes | None:

@@ -8,7 +8,6 @@ from gcp_adk_store.kernel.calls import checks_kinds, operation
 from gcp_adk_store.kernel.transact import Writes, commit_all
 from gcp_adk_store.tasks.format import read_config
 from gcp_adk_store.tasks.owned import LeftOut, OwnedStore
-from gcp_adk_store.tasks.records import new_save_id
 from gcp_adk_store.tasks.sdk import needs_a2a
 
 with needs_a2a():
@@ -102,10 +101,7 @@ class PushNotificationConfigStore(OwnedStore, A2aConfigStore):
         """Store a normalised config."""
         expiry = await self._expiry(self._layout.config(owner, task_id, config.id))
         body = config.SerializeToString(deterministic=True)
-        writes = self._layout.put_config(
-            owner, task_id, config.id, body, save_id=new_save_id(), expiry=expiry
-        )
-        await self._documents.commit(writes)
+        await self._documents.commit(self._layout.put_config(owner, task_id, config.id, body, expiry=expiry))
 
     @operation
     async def list_push_configs(

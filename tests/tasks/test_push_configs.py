@@ -5,6 +5,7 @@ from a2a.server.tasks import InMemoryPushNotificationConfigStore, PushNotificati
 from a2a.types import TaskPushNotificationConfig
 
 from gcp_adk_store import InvalidInputError, StoredDataError
+from gcp_adk_store.tasks.format import TaskLayout
 from tests.support.stored import change
 from tests.tasks.conftest import ANN, Open, of
 
@@ -91,3 +92,13 @@ async def test_all_configs_of_an_owner_are_erased(opened: Open) -> None:
 
     assert [2, 2] == left
     assert 1 == len(await configs.get_info("t/1", ANN))
+
+
+async def test_a_config_that_the_network_stores_twice_is_noted_twice(opened: Open) -> None:
+    """Otherwise an erasure between the two removes the note by which the second one is found."""
+    documents = opened().sessions.storage.documents
+    writes = TaskLayout("adk").put_config("ann", "t", "a", b"", expiry=None)
+
+    (_, once), (_, twice) = [await documents.commit(writes) for _ in range(2)]
+
+    assert once.update_time != twice.update_time
