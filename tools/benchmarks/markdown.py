@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tools.benchmarks.figures import Figure
-from tools.benchmarks.subjects import ADKS, DATABASE, IN_MEMORY, OURS, PARSING, SMALLER, SQLITE
+from tools.benchmarks.subjects import ADKS, DATABASE, IN_MEMORY, OURS, PARSING, SLEEPING, SMALLER, SQLITE
 from tools.benchmarks.targets import Target
 
 _NOT_FLOORS = {OURS, SMALLER, ADKS, SQLITE, DATABASE, IN_MEMORY}
@@ -34,8 +34,8 @@ def _latencies(scenarios: dict[str, dict[str, Figure]], delays: Sequence[str]) -
         ours = subjects[OURS]
         if not ours.timings:
             continue
-        # Parsing waits for nothing: beside an operation, not below it.
-        floors = [name for name in subjects if name not in {*_NOT_FLOORS, PARSING}]
+        # Parsing and sleeping send nothing: they are beside an operation, not below it.
+        floors = [name for name in subjects if name not in {*_NOT_FLOORS, PARSING, SLEEPING}]
         yield _row(
             scenario,
             " / ".join(_ms(ours.p50_ms(delay)) for delay in delays),

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from google.adk.artifacts import BaseArtifactService
+from google.cloud.storage import Blob
 from google.genai import types
 
 from gcp_adk_store import GcsArtifactService
 from tools.benchmarks.lines import Line
 from tools.benchmarks.scenario import Begin, Scenario, Step
 from tools.benchmarks.stock import APP, USER, Stock, who
-from tools.benchmarks.subjects import ADKS, OURS, RAW_DOWNLOAD, RAW_LISTING, RAW_UPLOAD
+from tools.benchmarks.subjects import ADKS, FLOOR, OURS, RAW_DOWNLOAD, RAW_UPLOAD
 
 _MIME: Final = "application/octet-stream"
 _LARGE_BYTES: Final = 10_000_000
@@ -44,6 +45,8 @@ FULL: Final = Sizes(
 QUICK: Final = Sizes(bodies={"1 KB": 1_000, "1 MB": 1_000_000}, versions=(1, 20), keys=20)
 
 Make: TypeAlias = Callable[[On], Awaitable[Step]]
+Request: TypeAlias = Callable[[], None]
+"""Uses Google's client, and waits."""
 
 
 def artifact_scenarios(stock: Stock, sizes: Sizes) -> Iterable[Scenario]:
@@ -77,17 +80,47 @@ def _share(size: int) -> float:
     return 0.25 if size < _LARGE_BYTES else 0.02
 
 
-def _upload(size: int) -> Begin:
-    data = b"x" * size
+def _upload(line: Line, size: int) -> Request:
+    data, bucket = b"x" * size, line.storage.bucket(line.place.bucket)
+
+    def upload() -> None:
+        blob = bucket.blob(f"floor/{uuid.uuid4().hex}")
+        blob.upload_from_string(data, content_type=_MIME, if_generation_match=0)
+
+    return upload
+
+
+def _names(line: Line, filename: str) -> Request:
+    """List the names of this store's versions."""
+    prefix = f"{APP}/{USER}/s/{filename}/"
+    asked = {"prefix": prefix, "delimiter": "/", "fields": "items(name),nextPageToken"}
+
+    def names() -> None:
+        for page in line.storage.list_blobs(line.place.bucket, **asked).pages:
+            assert page.raw_page["items"]
+
+    return names
+
+
+def _raw_upload(size: int) -> Begin:
+    async def begin(line: Line) -> Step:
+        upload = _upload(line, size)
+        return Step(lambda: asyncio.to_thread(upload))
+
+    return begin
+
+
+def _newest(line: Line, filename: str, versions: int) -> Blob:
+    return line.storage.bucket(line.place.bucket).blob(f"{APP}/{USER}/s/{filename}/{versions - 1}")
+
+
+def _raw_download(stock: Stock, filename: str, *, versions: int, size: int) -> Begin:
+    """Load the newest of so many versions."""
 
     async def begin(line: Line) -> Step:
-        bucket = line.storage.bucket(line.place.bucket)
-
-        def upload() -> None:
-            blob = bucket.blob(f"floor/{uuid.uuid4().hex}")
-            blob.upload_from_string(data, content_type=_MIME, if_generation_match=0)
-
-        return Step(lambda: asyncio.to_thread(upload))
+        await stock.loadable(line, OURS, filename, versions=versions, size=size)
+        blob = _newest(line, filename, versions)
+        return Step(lambda: asyncio.to_thread(blob.download_as_bytes))
 
     return begin
 
@@ -103,7 +136,7 @@ def _save_size(name: str, size: int) -> Scenario:
 
     return Scenario(
         name=f"save {name}",
-        subjects={**_both(make), RAW_UPLOAD: _upload(size)},
+        subjects={**_both(make), RAW_UPLOAD: _raw_upload(size)},
         share=_share(size),
         at_least=3 if size < _LARGE_BYTES else 2,
         large=size >= _LARGE_BYTES,
@@ -117,15 +150,9 @@ def _load_size(stock: Stock, name: str, size: int) -> Scenario:
         await stock.loadable(on.line, on.subject, filename, versions=1, size=size)
         return Step(lambda: on.service.load_artifact(**who("s"), filename=filename, version=0))
 
-    async def download(line: Line) -> Step:
-        await stock.loadable(line, OURS, filename, versions=1, size=size)
-        bucket = line.storage.bucket(line.place.bucket)
-        name = f"{APP}/{USER}/s/{filename}/0"
-        return Step(lambda: asyncio.to_thread(lambda: bucket.blob(name).download_as_bytes()))
-
     return Scenario(
         name=f"load {name} by number",
-        subjects={**_both(make), RAW_DOWNLOAD: download},
+        subjects={**_both(make), RAW_DOWNLOAD: _raw_download(stock, filename, versions=1, size=size)},
         share=_share(size),
         at_least=3 if size < _LARGE_BYTES else 2,
         large=size >= _LARGE_BYTES,
@@ -142,9 +169,19 @@ def _save_version(stock: Stock, versions: int, *, known: bool) -> Scenario:
         part = _part(1000)
         return await _asked(on, lambda asked: asked.save_artifact(**artifact, artifact=part), known=known)
 
+    async def floor(line: Line) -> Step:
+        names, upload = _names(line, filename), _upload(line, 1000)
+
+        def one_after_the_other() -> None:
+            names()
+            upload()
+
+        return Step(lambda: asyncio.to_thread(one_after_the_other))
+
+    floors = {RAW_UPLOAD: _raw_upload(1000)} if known else {RAW_UPLOAD: _raw_upload(1000), FLOOR: floor}
     return Scenario(
         name=f"save at {versions:,} versions, {_known(known)}",
-        subjects={**_both(make), RAW_UPLOAD: _upload(1000), **_listing(filename, known=known)},
+        subjects={**_both(make), **floors},
         share=0.25 if versions < 1000 else 0.1,  # noqa: PLR2004  # ADK's lists them each time
     )
 
@@ -157,33 +194,27 @@ def _load_latest(stock: Stock, versions: int, *, known: bool) -> Scenario:
         artifact: dict[str, Any] = {**who("s"), "filename": filename}
         return await _asked(on, lambda asked: asked.load_artifact(**artifact), known=known)
 
-    async def download(line: Line) -> Step:
-        await stock.loadable(line, OURS, filename, versions=versions, size=1000)
-        bucket = line.storage.bucket(line.place.bucket)
-        name = f"{APP}/{USER}/s/{filename}/{versions - 1}"
-        return Step(lambda: asyncio.to_thread(lambda: bucket.blob(name).download_as_bytes()))
+    download = _raw_download(stock, filename, versions=versions, size=1000)
 
+    async def floor(line: Line) -> Step:
+        """Load the body beside its metadata, which no answer with the body has."""
+        await stock.loadable(line, OURS, filename, versions=versions, size=1000)
+        names, body, metadata = _names(line, filename), *(_newest(line, filename, versions) for _ in range(2))
+
+        async def work() -> None:
+            await asyncio.to_thread(names)
+            await asyncio.gather(
+                asyncio.to_thread(body.download_as_bytes), asyncio.to_thread(metadata.reload)
+            )
+
+        return Step(work)
+
+    floors = {RAW_DOWNLOAD: download} if known else {RAW_DOWNLOAD: download, FLOOR: floor}
     return Scenario(
         name=f"load the latest of {versions:,} versions, {_known(known)}",
-        subjects={**_both(make), RAW_DOWNLOAD: download, **_listing(filename, known=known)},
+        subjects={**_both(make), **floors},
         share=0.1,
     )
-
-
-def _listing(filename: str, *, known: bool) -> dict[str, Begin]:
-    """List the names of this store's versions by Google's client, where the service has to."""
-
-    async def begin(line: Line) -> Step:
-        client, prefix = line.storage, f"{APP}/{USER}/s/{filename}/"
-
-        def names() -> None:
-            asked = {"prefix": prefix, "delimiter": "/", "fields": "items(name),nextPageToken"}
-            for page in client.list_blobs(line.place.bucket, **asked).pages:
-                assert page.raw_page["items"]
-
-        return Step(lambda: asyncio.to_thread(names))
-
-    return {} if known else {RAW_LISTING: begin}
 
 
 def _known(known: bool) -> str:  # noqa: FBT001  # the one thing that it says

@@ -13,13 +13,19 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store import FirestoreSessionService, HistoryConfig, Point
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.session_fields import text_of, turns_of
-from gcp_adk_store.model.sessions import Append, Marker
-from gcp_adk_store.model.state import split_scopes
-from gcp_adk_store.sessions.read.session_objects import marker_of
 from gcp_adk_store.turns import Turns
+from tools.benchmarks.floors import (
+    appends_at_once,
+    commits_at_once,
+    one_append,
+    one_commit,
+    one_turn,
+    parsing,
+    same_commit,
+    tasks_that_sleep,
+    two_commits,
+)
 from tools.benchmarks.lines import Line
 from tools.benchmarks.scenario import Begin, Scenario, Step
 from tools.benchmarks.stock import APP, SUMMARIZED, USER, Stock, event, who
@@ -27,12 +33,14 @@ from tools.benchmarks.stub_agent import message, runner, take_turn
 from tools.benchmarks.subjects import (
     ADKS,
     DATABASE,
+    FLOOR,
     IN_MEMORY,
     OURS,
     PARSING,
     RAW_BATCH_GET,
     RAW_COMMIT,
     SAME_COMMIT,
+    SLEEPING,
     SMALLER,
     SQLITE,
     TWO_COMMITS,
@@ -151,59 +159,11 @@ def _who_has(events: int) -> tuple[str, ...]:
     return _ALL if events <= _LOCAL_AT_MOST else _NETWORK
 
 
-async def _commit_floor(line: Line) -> Step:
-    async def work() -> None:
-        await raw_commit(line)
-
-    return Step(work)
-
-
-async def raw_commit(line: Line) -> None:
-    """Write one small document."""
-    write = Write(path="floor/one", fields={"n": 1}, mask=[("n",)])
-    await line.documents.commit([write])
-
-
-def _same_commit_floor(delta: dict[str, Any]) -> Begin:
-    """Send what an append of *delta* sends, made beforehand, to a session that nothing else uses."""
-
-    async def begin(line: Line) -> Step:
-        session = await line.sessions.create_session(app_name=f"floor-{uuid.uuid4().hex}", user_id=USER)
-        key = SessionKey(app=session.app_name, user=USER, session=session.id)
-        held = marker_of(session)
-        assert held is not None
-        marker: Marker = held
-        scopes = split_scopes(delta)
-        writes: list[Write] = []
-        append = Append(texts=(), timestamp=0, delta=scopes)
-
-        async def before() -> None:
-            nonlocal append
-            made = event(0, delta)
-            append = Append(
-                texts=(made.model_dump_json(exclude_none=True),),
-                timestamp=made.timestamp,
-                delta=scopes,
-                turns=turns_of(made),
-                last_text=text_of(made),
-            )
-            writes[:] = Layout("adk").append_writes(key, append, marker)
-
-        async def work() -> None:
-            nonlocal marker
-            written, *_ = await line.documents.commit(writes)
-            marker = marker.advanced(append, written.update_time, None)
-
-        return Step(work, before)
-
-    return begin
-
-
 def _create() -> Scenario:
     async def make(on: On) -> Step:
         return Step(lambda: on.service.create_session(app_name=APP, user_id=USER))
 
-    return Scenario(name="create", subjects={**_of(_ALL, make), RAW_COMMIT: _commit_floor})
+    return Scenario(name="create", subjects={**_of(_ALL, make), RAW_COMMIT: one_commit})
 
 
 def _append(
@@ -234,7 +194,7 @@ def _append(
         return Step(lambda: on.service.append_event(held, made), before)
 
     other: dict[str, Begin] = {} if smaller is None else {SMALLER: make_smaller}
-    floors = {RAW_COMMIT: _commit_floor, SAME_COMMIT: _same_commit_floor(delta)}
+    floors = {RAW_COMMIT: one_commit, SAME_COMMIT: same_commit(delta), FLOOR: one_append(delta)}
     return Scenario(name=name, subjects={**_of(subjects, make), **other, **floors})
 
 
@@ -326,16 +286,9 @@ def _held_turn(stock: Stock) -> Scenario:
 
         return Step(lambda: take_turn(speaking, user=USER, session=session), before)
 
-    async def two_commits(line: Line) -> Step:
-        async def work() -> None:
-            await raw_commit(line)
-            await raw_commit(line)
-
-        return Step(work)
-
     return Scenario(
         name=HELD_TURN,
-        subjects={OURS: begin, IN_MEMORY: in_memory, TWO_COMMITS: two_commits},
+        subjects={OURS: begin, IN_MEMORY: in_memory, TWO_COMMITS: two_commits, FLOOR: one_turn(6)},
         share=0.2,
         counted_far=True,
     )
@@ -363,23 +316,15 @@ def _get(stock: Stock, events: int, *, cold: bool, last: int | None) -> Scenario
         paths = _paths(await stock.conversation(OURS, events))
         return Step(lambda: line.documents.get(paths))
 
-    async def parsing(line: Line) -> Step | None:
-        if line.delay_ms or line.meters:
-            return None
-        held = await stock.read(OURS, await stock.conversation(OURS, events))
-        texts = [made.model_dump_json(exclude_none=True) for made in held.events[-(last or events) :]]
-
-        async def parse() -> list[Event]:
-            # All at a time, as whoever returns them has them: the garbage collector looks through them.
-            return [Event.model_validate_json(text) for text in texts]
-
-        return Step(parse)
-
     whole = "whole" if last is None else f"last {last}"
     length = events if last is None else min(events, last)
     return Scenario(
         name=f"get {events:,} events, {whole}, {'cold' if cold else 'warm'}",
-        subjects={**_of(_who_has(events), make), RAW_BATCH_GET: batch_get, PARSING: parsing},
+        subjects={
+            **_of(_who_has(events), make),
+            RAW_BATCH_GET: batch_get,
+            PARSING: parsing(stock, events, last=last),
+        },
         share=min(0.5, 50 / length),
         # ADK's own takes seconds for the longest, and does the same cold.
         at_least=3 if length <= _LOCAL_AT_MOST else 1 if cold else 2,
@@ -397,7 +342,9 @@ def _get_at(stock: Stock, events: int) -> Scenario:
         return Step(lambda: line.sessions.get_session_at(**session, at=at))
 
     return Scenario(
-        name=f"get {events:,} events at a point, warm", subjects={OURS: begin}, share=min(0.5, 50 / events)
+        name=f"get {events:,} events at a point, warm",
+        subjects={OURS: begin, PARSING: parsing(stock, events, last=events // 2)},
+        share=min(0.5, 50 / events),
     )
 
 
@@ -454,22 +401,14 @@ def _throughput(stock: Stock, sizes: Sizes) -> Scenario:
 
         return Step(work, before)
 
-    async def commits(line: Line) -> Step | None:
-        async def work() -> None:
-            todo = iter(range(appends))
-
-            async def some() -> None:
-                for number in todo:
-                    write = Write(path=f"floor/{number % sizes.sessions}", fields={"n": 1}, mask=[("n",)])
-                    await line.documents.commit([write])
-
-            await asyncio.gather(*(some() for _ in range(sizes.sessions)))
-
-        return None if line.meters else Step(work)
-
     return Scenario(
         name=f"{sizes.sessions} sessions x {sizes.tasks} tasks, an append",
-        subjects={**_of(_NETWORK, make), RAW_COMMIT: commits},
+        subjects={
+            **_of(_NETWORK, make),
+            RAW_COMMIT: commits_at_once(appends, sizes.sessions),
+            FLOOR: appends_at_once(sizes.sessions, sizes.tasks),
+            SLEEPING: tasks_that_sleep(appends),
+        },
         share=0.005,
         at_least=1,
         operations=appends,
@@ -519,7 +458,10 @@ def _restore(stock: Stock, events: int) -> Scenario:
         return Step(lambda: line.sessions.restore_session(**session, at=at), copy)
 
     return Scenario(
-        name=f"restore a session of {events:,} events", subjects={OURS: begin}, share=0.02, at_least=3
+        name=f"restore a session of {events:,} events",
+        subjects={OURS: begin, PARSING: parsing(stock, events)},
+        share=0.02,
+        at_least=3,
     )
 
 
