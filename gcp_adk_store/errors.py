@@ -258,6 +258,17 @@ class KeyDestroyedError(StoredDataError):
     """Stored data are encrypted with a key that does not exist any more, such as that of an erased user."""
 
 
+def shown(value: object, most: int = 80) -> str:
+    """Return the start of *value* for a message: *most* characters of a text, or of what Python shows of it.
+
+    Python shows no number of thousands of digits, and no list that holds one: these get their type.
+    """
+    try:
+        return repr(value[:most]) if isinstance(value, str) else f"{value!r:.{most}}"
+    except ValueError:
+        return f"of the type {type(value).__name__}"
+
+
 MAX_BITS: Final = 1023
 """Bits of a whole number: a float takes no more, and no message has room for all."""
 

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast, overload
 from google.adk.sessions import Session
 
 from gcp_adk_store import machine
-from gcp_adk_store.errors import InvalidInputError, StoreError
+from gcp_adk_store.errors import InvalidInputError, StoreError, shown
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.kernel.operation import (
@@ -91,7 +91,7 @@ def require_count(name: str, given: Any, *, most: int) -> None:
         InvalidInputError: *given* is no whole number from 1 to *most*.
     """
     if not is_count(given) or given > most:
-        raise InvalidInputError(f"{name} is {given!r:.40}, it must be 1 to {most}")
+        raise InvalidInputError(f"{name} is {shown(given, 40)}, it must be 1 to {most}")
 
 
 def is_count(given: object) -> bool:

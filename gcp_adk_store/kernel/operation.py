@@ -37,7 +37,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span
 
 from gcp_adk_store import machine
-from gcp_adk_store.errors import ForkedProcessError, InvalidInputError, require_number
+from gcp_adk_store.errors import ForkedProcessError, InvalidInputError, require_number, shown
 
 
 @dataclass(slots=True, eq=False)
@@ -362,7 +362,7 @@ class Kind(NamedTuple):
         if isinstance(value, int | float) and not abs(value) < _ANY_TAKES:
             require_number(self.name, value)
         if self.choices and not any(isinstance(value, type(one)) and value == one for one in self.choices):
-            raise InvalidInputError(f"{self.name} is {value!r:.40}, it must be {self.says}")
+            raise InvalidInputError(f"{self.name} is {shown(value, 40)}, it must be {self.says}")
         if not self.accepts(value):
             raise InvalidInputError(f"{self.name} must be {self.says}, not {type(value).__name__}")
         if self.items is not None and isinstance(value, Sequence):

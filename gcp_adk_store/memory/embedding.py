@@ -11,7 +11,7 @@ from google.genai import types
 
 from gcp_adk_store import machine
 from gcp_adk_store.codec.memories import decode_memory, searchable_text
-from gcp_adk_store.errors import EmbedderError, InvalidInputError, require_number
+from gcp_adk_store.errors import EmbedderError, InvalidInputError, require_number, shown
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Lru, gather, offload
 from gcp_adk_store.kernel.ports import Embedder, EmbeddingKind
@@ -156,7 +156,7 @@ class Embedding:
         is_number = isinstance(dimensions, int) and not isinstance(dimensions, bool)
         if not is_number or not 1 <= dimensions <= MAX_DIMENSIONS:
             raise InvalidInputError(
-                f"the embedder's dimensions are {dimensions!r:.40}, they must be 1 to {MAX_DIMENSIONS}"
+                f"the embedder's dimensions are {shown(dimensions, 40)}, they must be 1 to {MAX_DIMENSIONS}"
             )
         if not callable(getattr(embedder, "embed", None)):
             raise InvalidInputError(

@@ -15,7 +15,7 @@ from google.genai import types
 
 from gcp_adk_store.codec.memories import EncodedMemory, text_in
 from gcp_adk_store.codec.redactions import is_redacted
-from gcp_adk_store.errors import InvalidInputError, require_number
+from gcp_adk_store.errors import InvalidInputError, require_number, shown
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Pauses, yielding
 from gcp_adk_store.memory.keeper import MemoryKeeper
@@ -118,7 +118,7 @@ def until_of(time: float, ttl_seconds: float | None) -> float | None:
     require_number("ttl_seconds", given)
     if not isinstance(given, (int, float)) or isinstance(given, bool) or not 0 < ttl_seconds <= MAX_TTL_S:
         raise InvalidInputError(
-            f"ttl_seconds is {str(given)[:40]}, it must be a number above 0 and at most {MAX_TTL_S}"
+            f"ttl_seconds is {shown(given, 40)}, it must be a number above 0 and at most {MAX_TTL_S}"
         )
     end = time + ttl_seconds
     if not -_LAST_DATE < end < _LAST_DATE:

@@ -18,6 +18,7 @@ from gcp_adk_store.memory.contents import Contents, Hit
 from gcp_adk_store.memory.embedding import lack
 from gcp_adk_store.memory.entries import entry_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
+from gcp_adk_store.model.json_values import Bounds, weigh
 from gcp_adk_store.model.keys import UserKey, require_text_keys
 from gcp_adk_store.model.memories import Memory, MemoryFilter
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -50,7 +51,7 @@ async def search(
     keeper: MemoryKeeper, key: UserKey, query: str, *, limit: int, min_score: float, accepts: MemoryFilter
 ) -> list[FoundMemory]:
     """Return the memories that fit best, as the service's ``search_memories``, which has the errors."""
-    require_text_keys(accepts.metadata)
+    _require_metadata(accepts)
     require_count("limit", limit, most=MAX_RESULTS)
     if not 0 <= min_score <= 1:
         raise InvalidInputError(f"min_score is {min_score!r:.40}, it must be 0 to 1")
@@ -109,11 +110,21 @@ async def _rank(
     return found.hits, lack(found.without_vector, is_made=is_made, has_query=direction is not None)
 
 
+def _require_metadata(accepts: MemoryFilter) -> None:
+    """Check the metadata of a filter.
+
+    Raises:
+        InvalidInputError: a key is not a string, or a value is none that stored metadata can have.
+    """
+    require_text_keys(accepts.metadata)
+    weigh(accepts.metadata, bounds=Bounds(), what="metadata")
+
+
 async def list_page(
     keeper: MemoryKeeper, key: UserKey, *, page_size: int, cursor: str | None, accepts: MemoryFilter
 ) -> MemoryPage:
     """Return one page of memories, as the service's ``list_memories``, which has the errors."""
-    require_text_keys(accepts.metadata)
+    _require_metadata(accepts)
     require_count("page_size", page_size, most=MAX_RESULTS)
     listing = f"{key} {replace(accepts, metadata=dict(sorted(accepts.metadata.items())))}"
     last = None

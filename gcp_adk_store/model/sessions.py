@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar
 
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.errors import InvalidInputError, require_number
 from gcp_adk_store.model.history import hash_of, holds, link
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
@@ -380,11 +380,14 @@ def read_of(config: GetSessionConfig | None, history: History) -> GetSessionConf
     A *config* that chooses events itself goes before.
 
     Raises:
-        InvalidInputError: *config* asks for the events since a compaction, and chooses events itself, too.
+        InvalidInputError: *config* asks for the events since a compaction, and chooses events itself, too; or
+            its ``after_timestamp`` is NaN, of which ADK's services make all events, none or an error.
     """
     chooses = config is not None and (
         config.num_recent_events is not None or config.after_timestamp is not None
     )
+    if config is not None:
+        require_number("after_timestamp", config.after_timestamp)
     if isinstance(config, HistoryConfig):
         if chooses and config.history != "full":
             raise InvalidInputError(

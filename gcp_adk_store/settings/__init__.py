@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote
 
-from gcp_adk_store.errors import InvalidInputError, require_number
+from gcp_adk_store.errors import InvalidInputError, require_number, shown
 from gcp_adk_store.settings.envelope import KmsEnvelope
 from gcp_adk_store.settings.names import fields_only, warn_of_unknown
 
@@ -87,6 +87,11 @@ class StoreSettings:
 
     def __post_init__(self) -> None:
         require_forms({name: getattr(self, name) for name in FORMS})
+        encryption: object = self.encryption
+        if not isinstance(encryption, KmsEnvelope | None):
+            raise InvalidInputError(
+                f"encryption must be a KmsEnvelope or None, not {type(encryption).__name__}"
+            )
         if self.local is not None and (self.project or self.bucket):
             raise InvalidInputError(
                 "local names a folder, project and bucket name a cloud store; pass only one kind"
@@ -338,7 +343,7 @@ def require_forms(values: Mapping[str, Any], forms: Mapping[str, Form] = FORMS) 
         if value is None:
             continue
         if not isinstance(value, str) or not form.shape.fullmatch(value):
-            raise InvalidInputError(f"{name} {str(value)[:80]!r} must be {form.says}")
+            raise InvalidInputError(f"{name} {shown(value)} must be {form.says}")
 
 
 def _require_sizes(limits: Any, *, at_least_one: tuple[str, ...], above_zero: tuple[str, ...]) -> None:
@@ -366,6 +371,6 @@ def _require_deadlines(deadlines: Any) -> None:
             f"deadlines_s must map names of methods to seconds, not be of {type(deadlines).__name__}"
         )
     for name, seconds in deadlines.items():
-        require_number(f"deadlines_s[{name!r}]", seconds)
+        require_number(f"deadlines_s[{shown(name)}]", seconds)
         if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or seconds <= 0:
-            raise InvalidInputError(f"deadlines_s[{name!r}] must be a number of seconds above 0")
+            raise InvalidInputError(f"deadlines_s[{shown(name)}] must be a number of seconds above 0")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from gcp_adk_store.errors import InvalidInputError, require_number
+from gcp_adk_store.errors import InvalidInputError, require_number, shown
 from gcp_adk_store.settings.names import fields_only
 
 MAX_CACHE_S: Final = 3600.0
@@ -101,15 +101,15 @@ class KmsEnvelope:
                 "projects/P/locations/L/keyRings/R/cryptoKeys/K; for a file pass pathlib.Path(...)"
             )
         if not isinstance(given.per, str) or given.per != "user":
-            raise InvalidInputError(f"per is {self.per!r:.40}, it must be 'user'")
+            raise InvalidInputError(f"per is {shown(self.per)}, it must be 'user'")
         if not isinstance(database, str) or not _DATABASE.fullmatch(self.keys_database):
             raise InvalidInputError(
-                f"keys_database {str(self.keys_database)[:80]!r} must be the id of a database other than "
+                f"keys_database {shown(database)} must be the id of a database other than "
                 "the default: 4 to 63 lower-case letters, digits or '-'"
             )
         require_number("cache_s", cache_s)
         if not isinstance(cache_s, int | float) or not 0 <= self.cache_s <= MAX_CACHE_S:
-            raise InvalidInputError(f"cache_s is {self.cache_s}, it must be from 0 to {MAX_CACHE_S:.0f}")
+            raise InvalidInputError(f"cache_s is {shown(cache_s)}, it must be from 0 to {MAX_CACHE_S:.0f}")
 
     @classmethod
     def from_variables(cls, env: Mapping[str, str]) -> "KmsEnvelope | None":

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from google.adk.sessions import Session
+from google.adk.events import Event
+from google.adk.sessions import InMemorySessionService, Session
+from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
 from gcp_adk_store import (
@@ -20,6 +22,7 @@ from gcp_adk_store import (
     Point,
     SessionLimits,
     Store,
+    StoreSettings,
 )
 from gcp_adk_store.turns import TurnPlugin
 
@@ -62,6 +65,46 @@ async def test_a_number_that_cannot_be_is_refused_by_name(
 
     with pytest.raises(InvalidInputError, match=name):
         await made()
+
+
+@pytest.mark.parametrize("given", [HUGE, [HUGE], {"a": HUGE}], ids=["number", "list", "map"])
+async def test_a_value_that_python_cannot_show_is_refused_by_name(adk_store_local: Store, given: Any) -> None:
+    """Where a text, a choice or a map belongs."""
+    for each in dataclasses.fields(StoreSettings):
+        with pytest.raises(InvalidInputError, match=each.name):
+            StoreSettings(**{each.name: given})
+    for name in ("per", "keys_database"):
+        with pytest.raises(InvalidInputError, match=f"{name} .*of the type {type(given).__name__}"):
+            KmsEnvelope(**{"key": "projects/p/locations/l/keyRings/r/cryptoKeys/k", name: given})
+    with pytest.raises(InvalidInputError, match="order is "):
+        await adk_store_local.sessions.list_sessions_page(app_name="a", user_id="u", order=given)
+    with pytest.raises(InvalidInputError, match="metadata holds an integer of over 4300 digits"):
+        await adk_store_local.memory.list_memories(app_name="a", user_id="u", metadata={"a": given})
+    with pytest.raises(InvalidInputError, match="metadata holds an integer of over 4300 digits"):
+        await adk_store_local.memory.search_memories(
+            app_name="a", user_id="u", query="x", metadata={"a": given}
+        )
+
+
+async def test_events_after_a_time_that_is_no_number_are_refused(adk_store_local: Store) -> None:
+    """ADK's services return all, none or an error of Python; infinite times choose as in ADK."""
+    memory = InMemorySessionService()
+    chosen = []
+    for service in (adk_store_local.sessions, memory):
+        session = await service.create_session(app_name="a", user_id="u", session_id="s")
+        await service.append_event(session, Event(author="user", invocation_id="i"))
+        for time in (-math.inf, math.inf):
+            found = await service.get_session(
+                app_name="a", user_id="u", session_id="s", config=GetSessionConfig(after_timestamp=time)
+            )
+            assert found is not None
+            chosen.append(len(found.events))
+    assert chosen == [1, 0, 1, 0]
+
+    with pytest.raises(InvalidInputError, match="after_timestamp is nan, it must be a number"):
+        await adk_store_local.sessions.get_session(
+            app_name="a", user_id="u", session_id="s", config=GetSessionConfig(after_timestamp=math.nan)
+        )
 
 
 @pytest.mark.parametrize("limits", [SessionLimits, ArtifactLimits, MemoryLimits])

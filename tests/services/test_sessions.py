@@ -55,6 +55,8 @@ async def test_an_id_that_is_too_long_is_refused_by_name(sessions: SessionServic
     """The error names the field, the size and the limit."""
     with pytest.raises(InvalidInputError, match=f"{field} takes 1501 bytes.*1500"):
         await sessions.create_session(**{**WHO, field: "x" * 1501})
+    with pytest.raises(InvalidInputError, match=f"{field} takes 1501 bytes.*1500"):
+        await sessions.delete_session(**{**WHO, field: "x" * 1501})
 
 
 async def test_a_redelivery_is_recognised_in_a_sealed_segment(

@@ -214,11 +214,10 @@ class SessionLifecycle:
     ) -> list[Deletion]:
         """Delete the document of a session that meets *condition*; return the id's deletions to finish."""
         documents, layout = self.storage.documents, self.storage.layout
+        path = layout.session(key)
 
         async def look() -> _Seen:
-            return await both(
-                self.reader.stored(key), documents.query(layout.session(key), layout.deletions_collection)
-            )
+            return await both(self.reader.stored(key), documents.query(path, layout.deletions_collection))
 
         def decide(seen: _Seen, _: Attempts) -> Decision[list[Deletion]]:
             stored, notes = seen

@@ -5,7 +5,7 @@ import sys
 from google.adk.events import Event
 from google.adk.sessions import Session, State
 
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.errors import InvalidInputError, shown
 from gcp_adk_store.kernel.calls import is_count
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import is_cut
@@ -21,7 +21,7 @@ def require_limit(limit: object) -> None:
         InvalidInputError: *limit* is neither a number from 1 on nor ``None``.
     """
     if limit is not None and not is_count(limit):
-        raise InvalidInputError(f"limit is {limit!r:.40}, it must be 1 or more, or None for all events")
+        raise InvalidInputError(f"limit is {shown(limit, 40)}, it must be 1 or more, or None for all events")
 
 
 def require_time(name: str, given: object) -> float:
