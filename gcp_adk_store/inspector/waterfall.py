@@ -1,6 +1,6 @@
 """Show turns as waterfalls: when the user spoke, how long models and tools took, and what was stored when."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -19,7 +19,7 @@ WIDTH: Final = 600
 
 _SESSIONS_SEEN: Final = 100
 _VERSIONS_SEEN: Final = 1_000
-"""The newest versions of one session that a process remembers."""
+"""Newest versions of one session that a process keeps when it has seen twice as many."""
 
 Kind = Literal["user", "model", "tool", "summary", "store"]
 
@@ -63,7 +63,7 @@ class SeenVersions:
     """When versions of sessions were stored, of those that pages of this process saw; it keeps no content."""
 
     def __init__(self) -> None:
-        self._times: Lru[tuple[SessionKey, str, int], Mapping[int, _Seen]] = Lru(_SESSIONS_SEEN)
+        self._times: Lru[tuple[SessionKey, str, int], dict[int, _Seen]] = Lru(_SESSIONS_SEEN)
 
     def see(self, stored: StoredSession) -> None:
         """Remember a version; of those with the same events, the first that was stored."""
@@ -90,7 +90,7 @@ class SeenVersions:
         if origin := stored.origin:
             before = origin.position
             found.append(Commit(last=before, events=before, time=stored.create_time or 0.0, is_fork=True))
-        for revision, seen in self._seen(stored).items():
+        for revision, seen in sorted(self._seen(stored).items()):
             if revision > (before or 0):
                 events = None if before is None else revision - before
                 known = {"is_one": seen.is_exact, "is_followed": seen.is_followed}
@@ -98,15 +98,17 @@ class SeenVersions:
             before = max(before or 0, revision)
         return found
 
-    def _seen(self, stored: StoredSession) -> Mapping[int, _Seen]:
-        """Return them by numbers of events, which fall with a restore alone."""
+    def _seen(self, stored: StoredSession) -> dict[int, _Seen]:
+        """Return them by numbers of events, which fall with a restore alone, in no order."""
         return self._times.lookup(_life(stored)) or {}
 
     def _put(self, stored: StoredSession, revision: int, seen: _Seen) -> None:
         known = self._seen(stored)
         if revision not in known or seen.time < known[revision].time or seen.is_exact:
-            newest = sorted({**known, revision: seen}.items())[-_VERSIONS_SEEN:]
-            self._times.put(_life(stored), dict(newest))
+            known[revision] = seen
+            if len(known) > 2 * _VERSIONS_SEEN:
+                known = dict(sorted(known.items())[-_VERSIONS_SEEN:])
+            self._times.put(_life(stored), known)
 
 
 def _life(stored: StoredSession) -> tuple[SessionKey, str, int]:

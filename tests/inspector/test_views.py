@@ -30,8 +30,9 @@ from gcp_adk_store.inspector.masking import (
 from gcp_adk_store.inspector.matrix import MAX_CHANGES, MAX_KEYS, MatrixCollector
 from gcp_adk_store.inspector.pages import update_days_of
 from gcp_adk_store.inspector.reading import Placed
-from gcp_adk_store.inspector.waterfall import Commit, waterfalls
-from gcp_adk_store.model.keys import moment
+from gcp_adk_store.inspector.waterfall import Commit, SeenVersions, waterfalls
+from gcp_adk_store.model.keys import SessionKey, moment
+from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.describe.decide import SessionInfo
 from tests.inspector.story import PDF, PNG, SVG, WAV
 from tests.support.stored import as_read
@@ -235,6 +236,42 @@ def test_a_waterfall_without_time_or_with_clocks_behind_is_drawn() -> None:
     assert [(599, 1), (0, 1)] == [(each.start, each.length) for each in other.spans]
     assert [] == waterfalls([])
     assert ("", "1e+300") == (moment(None), moment(1e300))
+
+
+class Compared(int):
+    """A number that counts how often it is compared with another one."""
+
+    comparisons = 0
+
+    def __lt__(self, other: int) -> bool:
+        Compared.comparisons += 1
+        return super().__lt__(other)
+
+
+def test_the_versions_of_a_session_are_remembered_and_sorted_once() -> None:
+    """In any order: what a version takes does not grow with those before; of many, the newest are kept."""
+    versions = SeenVersions()
+    for revision in (2, 1, *range(3, 3_001)):
+        version = StoredSession(
+            key=SessionKey(app="a", user="u", session="s"),
+            epoch="e",
+            revision=Compared(revision),
+            last_update_time=0.0,
+            state={},
+            tail=(),
+            sealed=0,
+            sealed_max=None,
+            spilled=frozenset(),
+            update_time=f"{revision}.0",
+            read_time=0.0,
+            chain=b"",
+        )
+        versions.follow(version)
+    commits = versions.commits(version)
+
+    assert [*range(3_001 - len(commits), 3_001)] == [each.last for each in commits]
+    assert 1_000 <= len(commits) <= 2_000
+    assert 30_000 > Compared.comparisons
 
 
 def test_documents_show_kinds_and_sizes_under_a_mask() -> None:
