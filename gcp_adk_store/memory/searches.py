@@ -117,7 +117,8 @@ def _require_metadata(accepts: MemoryFilter) -> None:
         InvalidInputError: a key is not a string, or a value is none that stored metadata can have.
     """
     require_text_keys(accepts.metadata)
-    weigh(accepts.metadata, bounds=Bounds(), what="metadata")
+    if accepts.metadata:
+        weigh(accepts.metadata, bounds=Bounds(), what="metadata")
 
 
 async def list_page(
