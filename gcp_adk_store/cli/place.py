@@ -156,7 +156,7 @@ def store_folder(path: str, *, creates: bool = False) -> str:
             "ADK_STORE_LOCAL"
         )
     try:
-        (Path(path) / DATABASE).stat()
+        size = (Path(path) / DATABASE).stat().st_size
     except FileNotFoundError as exc:
         if creates:
             return path
@@ -171,6 +171,11 @@ def store_folder(path: str, *, creates: bool = False) -> str:
         raise CannotLookError(
             f"the folder {path!r} cannot be read ({exc.strerror}); let this user read it, or name another one"
         ) from exc
+    if size == 0 and not creates:
+        raise CannotLookError(
+            f"the folder {path!r} has an empty {DATABASE}, which lost its content, or never had any: restore "
+            f"a backup; an agent begins anew there: Store.local({path!r})"
+        )
     return path
 
 

@@ -192,6 +192,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
     if path is not None:
         _make_folder(path.parent)
         _make_file(path)
+        _require_log(path)
     sql = sqlite3.connect(
         ":memory:" if path is None else path, timeout=0, isolation_level=None, check_same_thread=False
     )
@@ -260,6 +261,27 @@ def _make_file(path: Path) -> None:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         except OSError as exc:
             raise of_system(exc, path) from exc
+
+
+def _require_log(path: Path) -> None:
+    """Refuse an empty file beside a log: SQLite would remove the log, and with it what was stored.
+
+    A new store has its first page before its log has any byte.
+
+    Raises:
+        StoredDataError: the file lost its content.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    try:
+        is_lost = log.stat().st_size > 0 and path.stat().st_size == 0
+    except FileNotFoundError:
+        return
+    except OSError as exc:
+        raise of_system(exc, path) from exc
+    if is_lost:
+        raise StoredDataError(
+            f"{path} has 0 bytes, and {log.name} has some: the file lost its content; restore a backup"
+        )
 
 
 def synchronise(folder: Path) -> None:

@@ -281,12 +281,16 @@ def test_the_environment_names_the_folder(
             "nowhere",
             "the folder 'nowhere' contains no local store; an agent creates one: Store.local('nowhere')",
         ),
+        (
+            "store",
+            "or never had any: restore a backup; an agent begins anew there: Store.local('store')",
+        ),
         (".", "the folder '.' contains no local store; an agent creates one: Store.local('.')"),
         ("store/store.sqlite3", "is a file; name the folder of a store, which contains store.sqlite3"),
         (":memory:", "so no command finds it; name a folder with --local or ADK_STORE_LOCAL"),
         ("x" * 300, "cannot be read (File name too long); let this user read it, or name another one"),
     ],
-    ids=["no folder", "no store", "a file", "memory", "a long name"],
+    ids=["no folder", "an empty file", "no store", "a file", "memory", "a long name"],
 )
 def test_a_place_without_a_store_is_reported_and_nothing_is_created(
     tmp_path: Path, arguments: list[str], at: str, says: str

@@ -276,6 +276,20 @@ async def test_an_empty_file_becomes_a_store(path: Path, database: Database) -> 
     assert 0 == await database.read(count)
 
 
+async def test_an_empty_file_beside_a_log_is_reported(path: Path, database: Database, tmp_path: Path) -> None:
+    """SQLite would remove the log, and with it what was stored."""
+    await database.write(lambda sql: add(sql, "kept", b""))
+    other = tmp_path / "other" / path.name
+    other.parent.mkdir()
+    other.touch()
+    log = other.with_name(f"{other.name}-wal")
+    log.write_bytes(path.with_name(f"{path.name}-wal").read_bytes())
+    before = log.read_bytes()
+    with pytest.raises(StoredDataError, match=r"has 0 bytes.*backup"):
+        await Database(other).read(count)
+    assert before == log.read_bytes() != b""
+
+
 async def test_a_damaged_file_is_reported(path: Path, database: Database) -> None:
     """With the way out."""
 
