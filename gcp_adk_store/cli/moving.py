@@ -176,12 +176,13 @@ async def import_(
 ) -> Result:
     """Make the sessions that export or sessions export wrote as lines of JSON to FILE, or "-".
 
-    A folder of --local that contains no store gets one. Ends with 2 at a damaged line; the sessions before it
-    are made.
+    A folder of --local that contains no store gets one, and a line says so. Ends with 2 at a damaged line; the
+    sessions before it are made.
     """
     from gcp_adk_store.moving import import_jsonl  # noqa: PLC0415  # half of ADK
 
     users = dict(map(_renamed, remap_user))
+    had_store = _has_store(at)
     with progress("importing: sessions") as move_to:
         report = await import_jsonl(
             file,
@@ -191,7 +192,18 @@ async def import_(
             on_progress=lambda report: move_to(report.listed),
         )
     result = _result(report, would=False, nothing="no sessions")
-    return Result({**at.place, **result.data}, [at.where, *result.lines], result.status)
+    is_new = _has_store(at) and not had_store
+    made = [in_one_line(f"{at.place['local']} contained no store, and has one now")] if is_new else []
+    data = {**at.place, "is_new": is_new, **result.data}
+    return Result(data, [at.where, *made, *result.lines], result.status)
+
+
+def _has_store(at: OpenStore) -> bool:
+    """Return whether the folder of a local store contains one; any other place does."""
+    from gcp_adk_store.local.backend import DATABASE  # noqa: PLC0415  # as above
+
+    folder = at.place["local"]
+    return folder is None or (Path(folder) / DATABASE).exists()
 
 
 def _no_session(app: str, user: str | None) -> str:

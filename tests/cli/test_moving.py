@@ -248,15 +248,26 @@ def test_exports_and_imports_of_commands(folder: Path, tmp_path: Path) -> None:
 
 
 def test_an_import_makes_the_folder_of_its_store(folder: Path, tmp_path: Path) -> None:
-    """As a copy does: a backup goes to a new machine. A file, or a store in memory, is no folder."""
+    """As a copy does, and says so, for a mistyped name. A file, or a store in memory, is no folder."""
     file, new = tmp_path / "app.jsonl", tmp_path / "new"
     run("export", "--local", str(folder), "--app", APP, str(file))
     made = run("import", "--local", str(new), str(file), "--json")
     again = run("import", "--local", str(new), str(file), "--json")
+    (tmp_path / "none.jsonl").touch()
+    says = [
+        run("import", "--local", str(tmp_path / "n\new"), str(tmp_path / each))
+        for each in ("none.jsonl", file.name, file.name)
+    ]
     refused = [run("import", "--local", where, str(file)) for where in (str(file), ":memory:")]
 
-    assert (0, 3) == (made.exit_code, json.loads(made.stdout)["copied"])
-    assert (0, 3) == (again.exit_code, json.loads(again.stdout)["unchanged"])
+    assert (0, 3, True) == (made.exit_code, *(json.loads(made.stdout)[each] for each in ("copied", "is_new")))
+    assert (0, 3, False) == (
+        again.exit_code,
+        *(json.loads(again.stdout)[each] for each in ("unchanged", "is_new")),
+    )
+    assert [False, True, False] == [
+        "n\\new contained no store, and has one now" in each.stdout for each in says
+    ]
     assert [2, 2] == [each.exit_code for each in refused]
     assert "is a file; name the folder of a store" in refused[0].stderr
 
