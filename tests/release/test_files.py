@@ -1,5 +1,6 @@
 """What is released is the package as git knows it, and nothing else."""
 
+import re
 import zipfile
 from pathlib import Path
 
@@ -7,9 +8,10 @@ import pytest
 
 from gcp_adk_store import __version__
 from tools.release import __main__ as command
-from tools.release.files import of_metadata, of_sources, of_wheel
+from tools.release.files import catalogue_page, of_metadata, of_sources, of_wheel
 from tools.release.sizes import project
 from tools.release.trial import constraints
+from tools.setup.tools import ROOT
 
 PACKAGE = ["gcp_adk_store/__init__.py", "gcp_adk_store/py.typed"]
 ABOUT = "gcp_adk_store-1.0.dist-info"
@@ -61,6 +63,19 @@ def test_the_files_of_this_clone_can_be_released(tmp_path: Path, monkeypatch: py
     assert [] == list(command.problems(wheel))
     assert "Project-URL: Issues, https://git.example/adk-store/issues\n" in metadata
     assert {"gcp_adk_store/py.typed", "gcp_adk_store/inspector/static/htmx.min.js"} <= names
+
+
+def test_the_page_for_adks_catalogue_leads_to_the_repository() -> None:
+    """Each link of it; in this clone the links stay within the documents."""
+    page = (ROOT / "docs/integrations/adk-catalogue.md").read_text()
+    links = re.findall(r"\]\((.*?)\)", page)
+    found = re.findall(r"\]\((.*?)\)", catalogue_page(page, repository="https://git.example/adk-store/"))
+
+    assert all((ROOT / "docs/integrations" / link).exists() for link in links)
+    assert found == [
+        f"https://git.example/adk-store/blob/main/docs/{link.removeprefix('../')}" for link in links
+    ]
+    assert "REPOSITORY" not in page
 
 
 def test_the_trial_installs_the_versions_of_the_lock_file() -> None:

@@ -1,9 +1,10 @@
-"""Build the files of a release into ``dist``, check them, and write its notes and its parts into ``build``.
+"""Build the files of a release into ``dist``, check them, and write its notes, parts and page into ``build``.
 
 ``python -m tools.release [--tag v0.1.0] [--without-trial]``. It needs git, and for the trial what pip needs.
 """
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         notes = ROOT / "build/notes.md"
         notes.parent.mkdir(exist_ok=True)
         notes.write_text(changelog.notes(text, __version__))
+        if repository := os.environ.get("ADK_STORE_REPOSITORY"):
+            page = (ROOT / "docs/integrations/adk-catalogue.md").read_text()
+            catalogue = files.catalogue_page(page, repository=repository)
+            (ROOT / "build/adk-catalogue.md").write_text(catalogue)
         wheel = build(ROOT / "dist")
         found = list(problems(wheel))
     for problem in found:

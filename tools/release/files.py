@@ -43,6 +43,11 @@ def of_sources(names: Iterable[str], *, tracked: Iterable[str], version: str) ->
     return {*names} ^ {f"{root}/{path}" for path in (*tracked, *_OF_SOURCES)}
 
 
+def catalogue_page(page: str, *, repository: str) -> str:
+    """Return the page for ADK's catalogue, whose links lead to the documents of the *repository*, a URL."""
+    return page.replace("](../", f"]({repository.rstrip('/')}/blob/main/docs/")
+
+
 def of_metadata(text: str, *, project: Mapping[str, Any], version: str) -> Iterator[str]:
     """Yield what the metadata of a wheel say otherwise than the table ``[project]``."""
     headers = HeaderParser().parsestr(text)
