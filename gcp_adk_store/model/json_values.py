@@ -126,6 +126,8 @@ def not_json(value: Any, *, what: str) -> InvalidInputError:
             parts += part.values() if isinstance(part, dict) else part
         elif isinstance(part, float):
             kind = kind if isfinite(part) else "an infinite number, or NaN"
+        elif isinstance(part, int) and abs(part) >= _TOO_LARGE:
+            kind = f"an integer of over {MAX_DIGITS:,} digits"
         elif not isinstance(part, dict | list | str | int | None):
             kind = f"a {type(part).__name__}"
     return InvalidInputError(

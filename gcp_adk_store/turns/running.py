@@ -408,11 +408,15 @@ class _Message:
         """
         if not is_light(self.content):
             weigh(self.content, bounds=Bounds(), what="the message", max_depth=MAX_DEPTH - 1)  # of its event
-        state = split_scopes(persistent(self.state_delta or {})[0])
+        kept, not_plain = persistent(self.state_delta or {})
+        state = split_scopes(kept)
         for scope in (state.app, state.user, state.session):
             encode_state(dict.fromkeys(scope))  # its keys, whatever their values
         message = fields_of(self.content, exclude_none=True)
-        return str(WaitingMessage(id=self.id, message=message, time=now, state_delta=self.state_delta))
+        delta = self.state_delta
+        if delta and not not_plain:
+            delta = {**delta, **kept}
+        return str(WaitingMessage(id=self.id, message=message, time=now, state_delta=delta))
 
 
 def _next_message(hold: TurnLease, own: _Message | None) -> _Message | None:

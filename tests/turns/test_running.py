@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -518,6 +519,22 @@ async def test_a_message_whose_event_cannot_be_stored_does_not_wait(
 
     assert ["hears two", "answers two"] == heard[-2:]
     assert nested(197) == (await read(store.sessions, WHO)).state["a"]
+
+
+async def test_the_state_of_a_message_that_waits_becomes_what_its_event_would_store(
+    store: Store, other: Store
+) -> None:
+    """A time is text as in every state; what an event stores as its representation cannot wait."""
+    await store.sessions.create_session(**WHO)
+    when = {"when": datetime(2026, 1, 2, tzinfo=UTC), "temp:tags": ("a", "b"), "tags": {"b"}}
+    async with store.turns.hold(**WHO):
+        await other.turns.enqueue(**WHO, new_message=says("one"), state_delta=when)
+        for odd, says_what in ((object(), "an? object"), (10**5000, "an integer of over 4,300 digits")):
+            with pytest.raises(InvalidInputError, match=f"state_delta holds {says_what}"):
+                await other.turns.enqueue(**WHO, new_message=says("odd"), state_delta={"temp:odd": odd})
+    await texts_of(store, runner_of(store), "two")
+
+    assert {"when": "2026-01-02T00:00:00Z", "tags": ["b"]} == (await read(store.sessions, WHO)).state
 
 
 @pytest.mark.parametrize(
