@@ -131,13 +131,15 @@ async def test_a_conflict_is_raised_to_every_call_of_a_group(adk_store_local: St
     session = await service.create_session(**WHO)
     other = await stored(service)
     await service.append_event(other, said(100))
-    found = await outcomes(service, session, *(said(number) for number in range(8)))
+    events = [said(number, k=number) for number in range(8)]
+    found = await outcomes(service, session, *events)
 
     assert [SessionConflictError] * 8 == [type(one) for one in found]
     assert 8 == len({id(one) for one in found})
     assert all("append_event app_name='app'" in str(one) for one in found)
     assert other == await stored(service)
-    assert [] == session.events
+    assert ([], {}) == (session.events, session.state)
+    assert [said(number, k=number).actions for number in range(8)] == [event.actions for event in events]
 
 
 async def test_merging_handles_share_a_commit_and_learn_of_each_other(commits: list[int]) -> None:

@@ -184,22 +184,6 @@ async def test_this_service_reads_what_adks_own_wrote(
     assert file("gs://old/a", "text/csv") == await artifacts.load_artifact(**{**WHO, "filename": "old"})
 
 
-@pytest.mark.emulators
-async def test_objects_of_others_are_no_artifacts(artifacts: GcsArtifactService) -> None:
-    """Names without a version are left out, and in peace."""
-    bucket = bucket_of(artifacts)
-    for name in (
-        "app/user/session/report.txt/draft",
-        "app/user/session/report.txt/٣",
-        "app/user/session/stray",
-    ):
-        bucket.blob(name).upload_from_string(b"x")
-    await artifacts.save_artifact(**REPORT, artifact=text("0"))
-
-    assert [0] == await artifacts.list_versions(**REPORT)
-    assert ["report.txt"] == await artifacts.list_artifact_keys(**WHO)
-
-
 async def test_a_closed_service_opens_again(artifacts: GcsArtifactService) -> None:
     """As the session service does."""
     await artifacts.save_artifact(**REPORT, artifact=text("0"))

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from google.adk.errors import StaleSessionError
 from google.adk.sessions import Session
 from google.cloud.firestore import Client
 
@@ -32,24 +31,6 @@ async def test_state_that_json_cannot_hold_is_logged_by_its_key(
     ] == caplog.messages
 
 
-@pytest.mark.emulators
-async def test_keys_of_a_newer_adk_are_logged(
-    sessions: SessionService, raw_documents: Any, project: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The rest of the event is read."""
-    await sessions.append_event(await sessions.create_session(**WHO), event("kept"))
-    ((path, fields),) = raw_documents().items()
-    client = Client(project=project)
-    client.document(path).update(
-        {"tail": [fields["tail"][0].replace('"actions":{', '"actions":{"newer":1,')]}
-    )
-    client.close()
-    found = await read(sessions, WHO)
-
-    assert ["kept"] == texts(found.events)
-    assert ["a newer google-adk wrote an event; left out: actions.newer"] == caplog.messages
-
-
 @pytest.mark.parametrize("field", ["app_name", "user_id", "session_id"])
 async def test_an_id_that_is_too_long_is_refused_by_name(sessions: SessionService, field: str) -> None:
     """The error names the field, the size and the limit."""
@@ -57,64 +38,6 @@ async def test_an_id_that_is_too_long_is_refused_by_name(sessions: SessionServic
         await sessions.create_session(**{**WHO, field: "x" * 1501})
     with pytest.raises(InvalidInputError, match=f"{field} takes 1501 bytes.*1500"):
         await sessions.delete_session(**{**WHO, field: "x" * 1501})
-
-
-async def test_a_redelivery_is_recognised_in_a_sealed_segment(
-    connect: Connect, small_segments: SessionLimits
-) -> None:
-    """However long ago it was stored."""
-    sealing = connect(limits=small_segments)
-    held = await sealing.create_session(**WHO)
-    first = event("first")
-    await sealing.append_event(held, first)
-    for number in range(12):
-        await sealing.append_event(held, event(f"{number}"))
-    await sealing.append_event(held, first)
-
-    assert held == await sealing.get_session(**WHO)
-    assert 13 == len(held.events)
-
-
-async def test_the_second_writer_of_two_is_refused_and_changes_nothing(
-    sessions: SessionService,
-) -> None:
-    """Neither storage nor its own session, which it can reload and append to."""
-    await sessions.create_session(**WHO)
-    winner, loser = await read(sessions, WHO), await read(sessions, WHO)
-    await sessions.append_event(winner, event("first"))
-    before = loser.model_copy(deep=True)
-    late = event("second", delta={"mine": 1, "user:lost": 1})
-    with pytest.raises(SessionConflictError, match="modified in storage") as caught:
-        await sessions.append_event(loser, late)
-
-    assert isinstance(caught.value, StaleSessionError)
-    assert ("append_event", "app_name='app' user_id='user' session_id='session'") == (
-        caught.value.operation,
-        caught.value.key,
-    )
-    assert before == loser
-    assert {"mine": 1, "user:lost": 1} == late.actions.state_delta
-    assert winner == await sessions.get_session(**WHO)
-
-
-async def test_a_merging_service_stores_after_others_and_learns_from_them(
-    connect: Connect, small_segments: SessionLimits
-) -> None:
-    """Events in the order of storage, state of all scopes, marker and times: as a reader has them."""
-    merging = connect(on_conflict="merge", limits=small_segments)
-    await merging.create_session(**WHO, state={"a": 1})
-    one, two = await read(merging, WHO), await read(merging, WHO)
-    for number in range(12):
-        await merging.append_event(one, event(f"{number}", delta={"a": number, "user:n": number}))
-    await merging.append_event(two, event("mine", delta={"b": 2, "temp:t": 1}))
-    temporary = two.state.pop("temp:t")
-    found = await read(merging, WHO)
-    await merging.append_event(two, event("next"))
-
-    assert 1 == temporary
-    assert [*(str(number) for number in range(12)), "mine"] == texts(found.events)
-    assert {"a": 11, "b": 2, "user:n": 11} == found.state
-    assert two == await merging.get_session(**WHO)
 
 
 async def test_a_handle_without_a_marker_merges_and_never_overwrites(
@@ -160,33 +83,6 @@ async def test_the_sessions_of_a_listing_share_nothing(sessions: SessionService)
 
 
 HALF, PAIR = "\ud83d", "\ud83d\ude00"
-
-
-@pytest.mark.parametrize("length", [1, 12_000])
-async def test_halves_of_surrogate_pairs_come_back(sessions: SessionService, length: int) -> None:
-    """In keys and values of every scope, in every place of an event; small, and as payloads."""
-    state = {
-        f"{scope}{half}": {half: [half * length, {PAIR: 1, "\U0001f600": 2}]}
-        for scope in ("app:", "user:", "")
-        for half in (HALF, PAIR)
-    }
-    held = await sessions.create_session(**WHO, state=state)
-    created = held.model_copy(deep=True)
-    stored = await sessions.get_session(**WHO)
-    said = event(HALF * length, delta={**state, "user:more": PAIR, HALF: HALF})
-    said.author = said.id = PAIR
-    said.custom_metadata = {HALF: PAIR}
-    await sessions.append_event(held, said)
-    await sessions.append_event(held, said)
-    again = await sessions.get_session(**WHO)
-
-    assert created == stored
-    assert {**state, "user:more": PAIR, HALF: HALF} == held.state
-    assert again == held
-    assert [(PAIR, PAIR, {HALF: PAIR}, [HALF * length])] == [
-        (one.id, one.author, one.custom_metadata, texts([one])) for one in held.events
-    ]
-    assert {HALF, PAIR, "more"} == set(await sessions.get_user_state(app_name=APP, user_id=USER))
 
 
 DOUBLED: list[Any] = [1]

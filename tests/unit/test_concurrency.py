@@ -32,53 +32,6 @@ async def waiting(limiter: Limiter, key: str) -> asyncio.Task[Permit]:
     return task
 
 
-async def test_a_call_too_many_is_refused_at_once() -> None:
-    """The waiting calls of all keys together are bounded; a refused call keeps no other from a permit."""
-    limiter = limited(max_waiting=2)
-    first, second = await limiter.acquire("a"), await limiter.acquire("b")
-    waiters = [await waiting(limiter, "a"), await waiting(limiter, "b")]
-
-    with pytest.raises(OverloadedError, match=r"2 calls of this process wait .*max_waiting"):
-        await limiter.acquire("a")
-    limiter.release(first)
-    limiter.release(second)
-    await asyncio.wait_for(asyncio.gather(*waiters), HANGS_S)
-
-
-async def test_a_wait_is_bounded_by_the_operation() -> None:
-    """An operation with a deadline of its own waits no longer than that."""
-    limiter = limited()
-    await limiter.acquire("k")
-    with part_of(0.01), pytest.raises(UnavailableError):
-        await limiter.acquire("k")
-
-
-async def test_a_cancelled_wait_loses_no_permit() -> None:
-    """The next in the queue gets the permit, and the queue ends empty."""
-    limiter = limited()
-    held = await limiter.acquire("k")
-    first, second = await waiting(limiter, "k"), await waiting(limiter, "k")
-    first.cancel()
-    limiter.release(held)
-    limiter.release(await asyncio.wait_for(second, HANGS_S))
-
-    assert first.cancelled()
-    async with asyncio.timeout(HANGS_S), limiter.permit("k"):
-        pass
-
-
-async def test_a_permit_granted_at_the_moment_of_cancellation_is_released() -> None:
-    """The next call gets it."""
-    limiter = limited()
-    held = await limiter.acquire("k")
-    first, second = await waiting(limiter, "k"), await waiting(limiter, "k")
-    limiter.release(held)  # granted to the first, which has not run yet
-    first.cancel()
-    await asyncio.wait_for(second, HANGS_S)
-
-    assert first.cancelled()
-
-
 def test_permits_go_from_loop_to_loop() -> None:
     """A waiter in another thread's event loop is woken there."""
     limiter = limited()

@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from google.adk.events import Event, EventActions
+from google.adk.events import Event
 from google.genai import types
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError, SessionLimits, SessionService, Store, StoredDataError
 from tests.support.stored import change, put_object, read_back, read_text, session_path, texts_of
@@ -28,48 +26,6 @@ def event(*parts: types.Part, **fields: Any) -> Event:
 def call(**args: Any) -> types.Part:
     """Return a part that calls a function with *args*."""
     return types.Part(function_call=types.FunctionCall(id="c1", name="f", args=args))
-
-
-@pytest.mark.parametrize(
-    "original",
-    [
-        event(types.Part(text="Grüße 雪 \x00 \u2028")),
-        event(types.Part(inline_data=types.Blob(data=bytes(range(256)), mime_type="image/png"))),
-        event(types.Part(text="t", thought=True, thought_signature=b"\xff\xfb")),
-        event(call(none=None, nested=[[1, [2]]], big=2**80, zero=-0.0, empty={"": {}})),
-        event(custom_metadata={"none": None, "list": [None]}, long_running_tool_ids={"c1"}, partial=False),
-        event(
-            actions=EventActions(
-                state_delta={"k": None, "app:x": [1], "d": {"n": None}},
-                artifact_delta={"f": 3},
-                transfer_to_agent="b",
-            )
-        ),
-        event(error_code="E", error_message="m", branch="a.b", turn_complete=True),
-    ],
-)
-def test_an_event_comes_back_as_it_was(original: Event) -> None:
-    """Bytes, empty and null values, large numbers and every field survive."""
-    assert [original] == read_back(original, limits=ROOMY)
-
-
-@given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_timestamp_is_exact(timestamp: float) -> None:
-    """An event's time, which also orders sessions, keeps its last bit."""
-    original = event()
-    original.timestamp = timestamp
-
-    assert [repr(timestamp)] == [repr(each.timestamp) for each in read_back(original)]
-
-
-def test_absent_fields_take_no_room() -> None:
-    """What an event does not say is not written out a dozen times a turn."""
-    (stored,) = map(json.loads, texts_of(event()))
-
-    assert None not in stored.values()
-    assert ("e1", "i1", "agent", 1.5) == tuple(
-        stored[k] for k in ("id", "invocation_id", "author", "timestamp")
-    )
 
 
 def pictures() -> Event:

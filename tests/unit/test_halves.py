@@ -37,15 +37,6 @@ VALUES = st.recursive(
 MAPS = st.dictionaries(TEXT, VALUES, max_size=3)
 
 
-@given(TEXT)
-def test_a_encoded_text_is_unicode_and_can_be_read(text: str) -> None:
-    """No two texts are encoded alike, since each can be read again."""
-    encoded = encode_surrogates(text)
-
-    assert encoded.encode().decode() == encoded
-    assert text == decode_surrogates(encoded)
-
-
 @st.composite
 def events(draw: st.DrawFn) -> Event:
     """Draw an event with such texts in every place that a model, a tool or a caller fills."""

@@ -22,7 +22,6 @@ from gcp_adk_store.cloud.retry import RetryPolicy
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.kernel.ports import ConditionFailedError
 from gcp_adk_store.kernel.transact import ConflictBackoff, jitter
-from tests.support.quick_time import QuickTime
 
 QUICK = RetryPolicy(attempt_s=20.0, deadline_s=30.0, first_wait_s=0.0001, longest_wait_s=0.001)
 HANGS_S = 60.0
@@ -119,26 +118,6 @@ async def test_an_error_says_how_often_it_was_tried(errors: int, attempts: int) 
     await outcome(Script(iter([*script, last])))
 
     assert attempts == last.attempts
-
-
-def test_the_time_that_the_service_asks_for_is_kept() -> None:
-    """The next attempt is not made earlier."""
-    busy = UnavailableError("1", retry_after_s=20)
-    script = Script(iter([busy]))
-    with QuickTime().everywhere() as time:
-        began = time.now
-        time.run(outcome(script))
-
-    assert time.now >= began + 20
-    assert 2 == script.runs
-
-
-async def test_a_service_that_asks_for_more_time_than_there_is_ends_it() -> None:
-    """It is raised at once instead of at the deadline."""
-    busy = UnavailableError("1", retry_after_s=31.0)
-    script = Script(iter([busy]))
-
-    assert (busy, 1) == (await outcome(script), script.runs)
 
 
 async def test_an_operation_without_time_left_is_not_repeated() -> None:

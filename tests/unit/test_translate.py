@@ -37,7 +37,6 @@ from gcp_adk_store.cloud.errors import (
     FIRESTORE_FAILURES,
     firestore_read_error,
     firestore_write_error,
-    project_error,
     storage_condition_error,
     storage_read_error,
     storage_write_error,
@@ -188,28 +187,6 @@ def test_a_request_that_timed_out_at_the_server_is_unanswered() -> None:
     assert isinstance(storage_read_error(timeout, "w", "b", "p"), UnavailableError)
     assert isinstance(storage_write_error(timeout, "w", "b", "p"), OutcomeUnknownError)
     assert StoreError is type(storage_write_error(missing, "w", "b", "p"))
-
-
-@pytest.mark.parametrize(
-    ("failure", "advice"),
-    [
-        (api.Forbidden, "this identity lacks p.get on it; grant roles/storage.objectUser"),
-        (api.NotFound, "or make it: gcloud storage buckets create gs://bkt"),
-        (auth.RefreshError, "run `gcloud auth application-default login`"),
-    ],
-)
-def test_a_storage_error_says_what_to_do(failure: type[Exception], advice: str) -> None:
-    """A wrong set-up is reported with the step that puts it right."""
-    assert advice in str(storage_read_error(failure("x"), "load_artifact k", "bkt", "p.get"))
-
-
-def test_a_missing_project_names_its_remedies() -> None:
-    """The message lists what to set."""
-    error = project_error()
-
-    assert NotProvisionedError is type(error)
-    for word in ("project=", "ADK_STORE_PROJECT", "GOOGLE_CLOUD_PROJECT"):
-        assert word in str(error)
 
 
 def answered(headers: dict[str, str], status: int = 503) -> requests.Response:

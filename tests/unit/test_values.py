@@ -93,16 +93,6 @@ def test_a_value_is_encoded_as_documented(value: Any, field: FieldValue) -> None
     )
 
 
-@pytest.mark.parametrize("depth", [21, 200])
-def test_depth_is_no_limit(depth: int) -> None:
-    """Values nest deeper than the twenty levels of a Firestore map."""
-    value: list[Any] = []
-    for _ in range(depth):
-        value = [value]
-
-    assert value == decode_value(encode_value(value, what="value"), what="value")
-
-
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
