@@ -1,14 +1,10 @@
 """Read a session as it was at a point: errors, handles, rewinds."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from google.adk.agents import BaseAgent
-from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events import Event, EventActions
-from google.adk.runners import Runner
-from google.genai import types
 
 from gcp_adk_store import (
     InvalidInputError,
@@ -98,49 +94,6 @@ async def test_a_point_at_the_end_gives_the_session_itself(store: Store) -> None
     await store.sessions.append_event(found, Event(author="user"))
 
     assert await store.sessions.get_session(**WHO) == found
-
-
-class Counting(BaseAgent):
-    """An agent whose every turn changes keys."""
-
-    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
-        turn = ctx.session.state.get("turns", 0) + 1
-        delta = {"turns": turn, f"new{turn}": turn, "user:turns": turn, "initial": [turn]}
-        if turn > 1:
-            delta["late"] = turn
-        yield Event(
-            author=self.name, invocation_id=ctx.invocation_id, actions=EventActions(state_delta=delta)
-        )
-
-
-@pytest.mark.parametrize("back_to", [0, 1, 2])
-async def test_adks_rewind_leaves_the_state_of_the_point(store: Store, back_to: int) -> None:
-    """Initial keys included; keys that the session did not have are ``None``, as ADK says it."""
-    await store.sessions.create_session(
-        **WHO, state={"initial": ["kept"], "late": "kept", "untouched": 1, "user:name": "Ada"}
-    )
-    runner = Runner(app_name=APP, agent=Counting(name="agent"), session_service=store.sessions)
-    invocations = []
-    for number in range(3):
-        message = types.Content(role="user", parts=[types.Part(text=f"{number}")])
-        events = [
-            one async for one in runner.run_async(user_id=USER, session_id=SESSION, new_message=message)
-        ]
-        invocations.append(events[0].invocation_id)
-    point = Point.before_invocation(invocations[back_to])
-    past = await store.sessions.get_session_at(**WHO, at=point)
-    await runner.rewind_async(
-        user_id=USER, session_id=SESSION, rewind_before_invocation_id=invocations[back_to]
-    )
-    found = await read(store.sessions, WHO)
-
-    assert past is not None
-    assert past.state == {key: value for key, value in found.state.items() if value is not None}
-    assert {f"new{turn}" for turn in range(back_to + 1, 4)} | (
-        {"turns"} if back_to == 0 else set()
-    ) == found.state.keys() - past.state.keys()
-    assert ["kept"] if back_to == 0 else [back_to] == found.state["initial"]
-    assert 3 == found.state["user:turns"]
 
 
 async def test_a_rewind_is_stored_once_when_it_is_delivered_again(store: Store) -> None:

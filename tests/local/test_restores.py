@@ -60,24 +60,6 @@ def ids(session: Any) -> list[str]:
     return [one.id for one in session.events]
 
 
-async def test_a_session_goes_back_to_before_a_turn(store: Store) -> None:
-    """What is returned is what a read returns, and what it was; the user's state is that of now."""
-    session = await fill(store, 5)
-    await store.sessions.append_event(session, event(5, delta={"user:u": 2, "new": 1}))
-    past = await store.sessions.get_session_at(**WHO, at=Point.before_invocation("turn-3"))
-    restored = await store.sessions.restore_session(**WHO, at=Point.before_invocation("turn-3"))
-
-    assert past is not None
-    assert ["e0", "e1", "e2"] == ids(restored)
-    assert {"initial": True, "n": 2, "user:u": 2} == restored.state
-    assert (past.events, past.state, past.last_update_time) == (
-        restored.events,
-        restored.state,
-        restored.last_update_time,
-    )
-    assert restored == await store.sessions.get_session(**WHO)
-
-
 @pytest.mark.parametrize("on_conflict", ["raise", "merge"])
 async def test_handles_from_before_conflict(on_conflict: Any) -> None:
     """Also where conflicts merge, and also if the session has as many events again."""

@@ -76,7 +76,7 @@ class Model:
             event = Event(
                 id=f"event-{self.made}",
                 invocation_id=self.turns[-1][0],
-                author="agent",
+                author="user" if delta is turn[0][0] else "agent",
                 timestamp=float(1000 + self.made),
                 content=types.Content(role="model", parts=[types.Part(inline_data=blob)]),
                 actions=EventActions(state_delta=dict(delta)),
@@ -105,6 +105,9 @@ class Model:
             rest = service.iter_events(**self.who, cursor=forward[place].cursor)
             assert self.events[place + 1 :] == [seen.event async for seen in rest]
         assert len(self.events) == (await service.get_session_usage(**self.who)).events
+        info = await service.get_session_info(**self.who)
+        assert info is not None
+        assert (len(self.events), len(self.turns)) == (info.events, info.turns)
         for count, event in enumerate([None, *self.events]):
             points = [Point.position(count)]
             if event is not None:

@@ -21,44 +21,6 @@ TTL = 1000
 HEADER = f"adk_apps/{APP}/adk_users/{USER}/adk_sessions/{SESSION}"
 
 
-async def listed(service: SessionService) -> list[list[str]]:
-    """Return the ids that each way of listing shows."""
-    found = [
-        (await service.list_sessions(app_name=APP, user_id=USER)).sessions,
-        (await service.list_sessions(app_name=APP)).sessions,
-        (await service.list_sessions_page(app_name=APP, user_id=USER)).sessions,
-        (await service.list_sessions_page(app_name=APP)).sessions,
-    ]
-    return [[session.id for session in sessions] for sessions in found]
-
-
-async def test_a_session_ends_its_time_to_live_after_its_last_append(
-    clock: Clock,
-    sessions: SessionService,
-) -> None:
-    """For readers, listings and writers, while Firestore still has it; shared state stays."""
-    held = await sessions.create_session(**WHO, state={"user:kept": 1}, ttl_seconds=TTL)
-    lasting = await sessions.create_session(app_name=APP, user_id=USER, session_id="lasting")
-    clock.after(TTL - 1)
-    await sessions.append_event(held, event("just in time"))
-    clock.after(TTL - 1)
-    alive = await sessions.get_session(**WHO)
-    seen = await listed(sessions)
-    clock.after(1)
-
-    assert held == alive
-    assert [{SESSION, "lasting"}] * 4 == [set(ids) for ids in seen]
-    assert await sessions.get_session(**WHO) is None
-    assert [["lasting"]] * 4 == await listed(sessions)
-    with pytest.raises(SessionMissingError, match="the session does not exist"):
-        await sessions.append_event(held, event("too late", delta={"user:kept": 2}))
-    with pytest.raises(SessionMissingError, match="the session does not exist"):
-        await anext(sessions.iter_events(**WHO))
-    assert ["just in time"] == texts(held.events)
-    assert {"kept": 1} == await sessions.get_user_state(app_name=APP, user_id=USER)
-    assert lasting == await sessions.get_session(app_name=APP, user_id=USER, session_id="lasting")
-
-
 async def test_an_expired_session_has_no_usage_and_no_events(clock: Clock, sessions: SessionService) -> None:
     """Even while Firestore still has it, and after a cursor in it."""
     owner: dict[str, Any] = {"app_name": APP, "user_id": USER}

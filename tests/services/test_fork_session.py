@@ -112,41 +112,6 @@ async def texts_of(store: Store, session: Session) -> dict[str, dict[int, str | 
     return found
 
 
-async def test_either_session_may_be_deleted(store: Store) -> None:
-    """Nothing is shared: payloads of parts, of whole events, of values, and of the initial state."""
-    await fill(store)
-    for first, second in (("session", "fork"), ("fork", "again")):
-        await store.fork_session(**OWNER, session_id=first, to_session_id=second)
-        expected = await store.sessions.get_session(**OWNER, session_id=second)
-        before = await store.sessions.get_session_at(
-            **OWNER, session_id=second, at=Point.before_invocation("turn-0")
-        )
-        await store.sessions.delete_session(**OWNER, session_id=first)
-
-        assert expected is not None
-        assert before is not None
-        assert expected == await store.sessions.get_session(**OWNER, session_id=second)
-        assert before == await store.sessions.get_session_at(**OWNER, session_id=second, at=Point.position(0))
-
-
-async def test_both_go_on_by_themselves(store: Store) -> None:
-    """With handles that were there before, and the one that the fork returned."""
-    source = await fill(store)
-    fork = await store.fork_session(**WHO, at=Point.position(5), to_session_id="fork")
-    for number in range(20, 30):
-        await store.sessions.append_event(source, said(number, delta={"n": number}))
-        await store.sessions.append_event(fork, said(number + 20, delta={"n": number + 20}))
-
-    assert source == await required(store, source)
-    assert fork == await required(store, fork)
-    assert ([*range(12), *range(20, 30)], 29) == (_numbers(source), source.state["n"])
-    assert ([*range(5), *range(40, 50)], 49) == (_numbers(fork), fork.state["n"])
-
-
-def _numbers(session: Session) -> list[int]:
-    return [int(event.id[1:]) for event in session.events]
-
-
 async def test_a_tail_over_its_bound_is_sealed(store: Store) -> None:
     """As an append does it, so that a fork's document is no larger than others'."""
     await fill(store)
@@ -303,29 +268,6 @@ async def test_what_is_not_an_option_is_refused(store: Store, options: dict[str,
     """Before anything is read."""
     with pytest.raises(InvalidInputError, match=message):
         await store.fork_session(**WHO, **options)
-
-
-@pytest.mark.parametrize("kept", [None, 0, 2, 5])
-async def test_a_session_that_was_restored_can_be_forked(store: Store, kept: int | None) -> None:
-    """What the restore cut off is not in the fork; turns and the last message are those of the point."""
-    await fill(store)
-    session = await store.restore_session(**WHO, at=Point.position(3))
-    for number in range(20, 30):
-        await store.sessions.append_event(session, said(number, delta={"n": number}))
-    at = None if kept is None else Point.position(kept)
-    past = await store.sessions.get_session_at(**WHO, at=at or Point.position(13))
-    fork = await store.fork_session(**WHO, at=at, to_session_id="fork")
-    count = 13 if kept is None else kept
-    listed = {one.session_id: one for one in (await store.sessions.list_sessions_page(**OWNER)).infos}
-
-    assert past is not None
-    assert (past.events, past.state) == (fork.events, fork.state)
-    assert fork == await required(store, fork)
-    assert count == listed["fork"].turns
-    origin = listed["fork"].origin
-    assert origin is not None
-    assert ("session", count) == (origin.session_id, origin.position)
-    assert [] == [fault async for fault in store.check(full=True)]
 
 
 async def test_two_forks_to_one_id_make_one_session(store: Store) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from google.adk.sessions import Session
+from google.adk.sessions.base_session_service import GetSessionConfig
 from google.cloud.firestore import Client
 
 from gcp_adk_store import (
@@ -38,6 +39,22 @@ async def test_an_id_that_is_too_long_is_refused_by_name(sessions: SessionServic
         await sessions.create_session(**{**WHO, field: "x" * 1501})
     with pytest.raises(InvalidInputError, match=f"{field} takes 1501 bytes.*1500"):
         await sessions.delete_session(**{**WHO, field: "x" * 1501})
+
+
+async def test_events_of_a_sealed_tail_may_come_again(connect: Connect) -> None:
+    """To another process, through a handle without events: they are other events then, and are counted."""
+    limits = SessionLimits(seal_tail_bytes=1)
+    first = event("first")
+    writer = connect(limits=limits)
+    await writer.append_event(await writer.create_session(**WHO), first)
+    other = connect(limits=limits)
+    held = await read(other, WHO, config=GetSessionConfig(num_recent_events=0))
+    await other.append_event(held, first)
+    info = await other.get_session_info(**WHO)
+
+    assert ["first"] * 2 == texts((await read(other, WHO)).events)
+    assert info is not None
+    assert 2 == info.events
 
 
 async def test_a_handle_without_a_marker_merges_and_never_overwrites(
