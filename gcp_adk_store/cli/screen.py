@@ -113,6 +113,8 @@ class Result:
     """For people: texts and tables."""
     status: int = 0
     """The exit status of the command."""
+    failure: str = ""
+    """For people, on standard error: why the work failed."""
 
 
 def finish(result: Result, *, as_json: bool) -> None:
@@ -121,6 +123,7 @@ def finish(result: Result, *, as_json: bool) -> None:
         click.echo(_as_json(result.data))
     else:
         show(*result.lines)
+        click.echo(visible(result.failure), nl=bool(result.failure), err=True)
     click.get_current_context().exit(result.status)
 
 
@@ -177,14 +180,14 @@ def _as_json(data: Any) -> str:
 def show(*shown: RenderableType) -> None:
     """Print texts and tables on standard output, each from the start of a line.
 
-    A text is printed as it is. A table fits the terminal. In a pipe or a file each of its rows is one line of
-    any width, so that other programs read whole rows.
+    A text is printed as it is, and the terminal wraps its lines. A table fits the terminal. In a pipe or a
+    file each of its rows is one line of any width, so that other programs read whole rows.
     """
     for each in shown:
         if isinstance(each, str):
             click.echo(each)
         elif sys.stdout is not None and sys.stdout.isatty():
-            Console().print(each)
+            Console().print(each, soft_wrap=isinstance(each, Text))
         else:
             console = Console(width=_WIDEST)
             with console.capture() as captured:

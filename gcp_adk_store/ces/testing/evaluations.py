@@ -30,7 +30,7 @@ import yaml
 from gcp_adk_store.ces.apps.agents import last_of
 from gcp_adk_store.ces.guest.messages import TRANSFER
 from gcp_adk_store.ces.testing.matching import match_type_fault
-from gcp_adk_store.ces.testing.nodes import Nodes, line_of, text_of
+from gcp_adk_store.ces.testing.nodes import Nodes, line_of
 from gcp_adk_store.ces.testing.outcomes import Case
 from gcp_adk_store.ces.testing.turn_checks import TYPES, Expected, ExpectedCall
 
@@ -79,16 +79,14 @@ class Evaluation(Case):
     """What keeps it from being run here."""
 
 
-def read_evaluations(path: Path, shown: str) -> list[Evaluation]:
+def read_evaluations(path: Path) -> list[Evaluation]:
     """Return the evaluations of the file *path*; none of one with scenarios alone, which need a user.
-
-    Errors and evaluations call it *shown*.
 
     Raises:
         MalformedTestError: the file cannot be read, or an evaluation is malformed.
     """
-    reading = _Exported(shown) if path.suffix == ".json" else _Reading(shown)
-    return list(reading.evaluations(reading.root(text_of(path, shown))))
+    reading = _Exported(path) if path.suffix == ".json" else _Reading(path)
+    return list(reading.evaluations(reading.root()))
 
 
 def said_of(text: str | None, event: str | None) -> str:
@@ -133,10 +131,10 @@ class _Reading(Nodes):
         if not (judged or whole or any(turn.expected != Expected() or turn.judged for turn in turns)):
             raise self.wrong(node, f"{name} expects nothing, so it cannot fail: add agent or expectations")
         return Evaluation(
-            path=self.shown,
+            path=str(self.path),
             line=line_of(node),
             name=name,
-            subject=Path(self.shown).stem,
+            subject=self.path.stem,
             tags=self._texts(members.get("tags"), "tags"),
             variables={**common, **parameters},
             turns=turns,
@@ -223,10 +221,10 @@ class _Exported(_Reading):
         if not any(turn.expected != Expected() for turn in turns):
             raise self.wrong(root, "its golden expects nothing, so it cannot fail: add expectations")
         yield Evaluation(
-            path=self.shown,
+            path=str(self.path),
             line=line_of(root),
-            name=self._scalar_text(members.get("displayName"), "displayName") or Path(self.shown).stem,
-            subject=Path(self.shown).stem,
+            name=self._scalar_text(members.get("displayName"), "displayName") or self.path.stem,
+            subject=self.path.stem,
             tags=self._texts(members.get("tags"), "tags"),
             turns=turns,
         )

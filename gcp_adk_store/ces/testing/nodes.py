@@ -2,11 +2,16 @@
 
 import json
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import yaml
+
+from gcp_adk_store.ces.testing.outcomes import Outcome
+
+Test = TypeVar("Test")
 
 _DEPTH: Final = 100
 _VALUES: Final = 100_000
@@ -33,46 +38,41 @@ class MalformedTestError(ValueError):
         return f"{self.path}:{self.line}: {self.says}"
 
 
-def text_of(path: Path, shown: str) -> str:
-    """Return the text of the file *path*.
-
-    Raises:
-        MalformedTestError: it cannot be read.
-    """
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise MalformedTestError(shown, 1, f"it cannot be read: {exc}") from exc
+def read_all(files: Iterable[Path], read: Callable[[Path], list[Test]]) -> list[Test | Outcome]:
+    """Return the tests that *read* returns of the *files*; of a malformed file, its error."""
+    found: list[Test | Outcome] = []
+    for file in files:
+        try:
+            found += read(file)
+        except MalformedTestError as exc:
+            found.append(Outcome.of_file(exc.path, exc.says, line=exc.line))
+    return found
 
 
 @dataclass(slots=True)
 class Nodes:
     """One file, and how much of it was read. A node that is None is a member that is missing."""
 
-    shown: str
-    """How errors and tests name it."""
+    path: Path
     values: int = 0
     """Read so far, those that are referred to each time."""
 
-    def root(self, text: str) -> yaml.Node:
-        """Return the root of *text*, YAML or JSON.
+    def root(self) -> yaml.Node:
+        """Return the root of the file, YAML or JSON.
 
         Raises:
-            MalformedTestError: it is neither, or empty.
+            MalformedTestError: it cannot be read, is neither, or is empty.
         """
-        loader = yaml.SafeLoader(text)
         try:
-            root = loader.get_single_node()
+            root = yaml.compose(self.path.read_text(encoding="utf-8-sig"), yaml.SafeLoader)
+        except (OSError, UnicodeDecodeError) as exc:
+            raise self.wrong(None, f"it cannot be read: {exc}") from exc
         except RecursionError as exc:
-            raise MalformedTestError(self.shown, 1, "it is nested too deep") from exc
+            raise self.wrong(None, "it is nested too deep") from exc
         except yaml.YAMLError as exc:
             mark = getattr(exc, "problem_mark", None)
-            line = mark.line + 1 if mark else 1
-            raise MalformedTestError(
-                self.shown, line, f"it is not YAML: {getattr(exc, 'problem', exc)}"
-            ) from exc
-        finally:
-            loader.dispose()
+            says = f"it is not YAML: {getattr(exc, 'problem', exc)}"
+            raise MalformedTestError(str(self.path), mark.line + 1 if mark else 1, says) from exc
         if root is None:
             raise self.wrong(None, "it is empty")
         return root
@@ -186,7 +186,7 @@ class Nodes:
 
     def wrong(self, node: yaml.Node | None, says: str) -> MalformedTestError:
         """Return the error that names the line of *node*."""
-        return MalformedTestError(self.shown, 1 if node is None else line_of(node), says)
+        return MalformedTestError(str(self.path), 1 if node is None else line_of(node), says)
 
 
 def line_of(node: yaml.Node) -> int:

@@ -17,7 +17,7 @@ from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey
 from gcp_adk_store.ces.http.policy import HttpPolicy
 from gcp_adk_store.ces.sandbox.interface import Sandbox, SandboxRunError
 from gcp_adk_store.ces.testing.matching import OPERATORS, WITHOUT_VALUE, Expectation, JsonPath
-from gcp_adk_store.ces.testing.nodes import MalformedTestError, Nodes, line_of, text_of
+from gcp_adk_store.ces.testing.nodes import Nodes, line_of, read_all
 from gcp_adk_store.ces.testing.outcomes import Case, Outcome
 from gcp_adk_store.ces.tools.declarations import MockConfig, Tool
 from gcp_adk_store.errors import InvalidInputError
@@ -48,14 +48,14 @@ class ToolTest(Case):
     variables_after: tuple[Expectation, ...]
 
 
-def read_tool_tests(path: Path, shown: str) -> list[ToolTest]:
-    """Return the tests of the file *path*, which errors and tests call *shown*.
+def read_tool_tests(path: Path) -> list[ToolTest]:
+    """Return the tests of the file *path*.
 
     Raises:
         MalformedTestError: the file is not YAML, or a test is malformed.
     """
-    reading = _Reading(shown)
-    root = reading.root(text_of(path, shown))
+    reading = _Reading(path)
+    root = reading.root()
     tests = reading.members(root).get("tests")
     found = [reading.test(each) for each in reading.items(tests, "tests")]
     if not found:
@@ -83,7 +83,7 @@ class _Reading(Nodes):
         if not (response or variables_after):
             raise self.wrong(node, f"the test {name} expects nothing, so it cannot fail: add expectations")
         return ToolTest(
-            path=self.shown,
+            path=str(self.path),
             line=line_of(node),
             name=name,
             subject=tool,
@@ -157,16 +157,11 @@ class ToolChecks(Checks):
         Raises:
             SandboxUnavailableError: no code can be run here.
         """
-        outcomes: list[Outcome] = []
-        async with self.runtime(load_tools(self.app) if self.files else ()) as runtime:
-            for file in self.files:
-                try:
-                    tests = read_tool_tests(file, str(file))
-                except MalformedTestError as exc:
-                    outcomes.append(Outcome.of_file(exc.path, exc.says, line=exc.line))
-                    continue
-                outcomes += [await self._outcome_of(test, runtime) for test in tests]
-        return outcomes
+        tests = read_all(self.files, read_tool_tests)
+        async with self.runtime(load_tools(self.app) if tests else ()) as runtime:
+            return [
+                each if isinstance(each, Outcome) else await self._outcome_of(each, runtime) for each in tests
+            ]
 
     async def _outcome_of(self, test: ToolTest, runtime: PythonRuntime) -> Outcome:
         if test.subject not in self.app.tool_names:

@@ -14,13 +14,11 @@ import click
 from gcp_adk_store import ces
 from gcp_adk_store.cli import place
 from gcp_adk_store.cli.ces import options
-from gcp_adk_store.cli.screen import CannotLookError, visible
+from gcp_adk_store.cli.screen import CannotLookError, Result, visible
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.settings import MEMORY
 
 if TYPE_CHECKING:
-    from google.adk.models.base_llm import BaseLlm
-
     from gcp_adk_store.store import Store
 
 
@@ -68,34 +66,6 @@ async def save_golden(store: Any, key: "ces.SessionKey", file: Path, **how: Any)
     click.echo(f"{file}: run it with gcp-adk-store ces eval DIR --tests {file.parent}", err=True)
 
 
-def model_options(command: options.Command) -> options.Command:
-    """Add the options of :func:`chosen_model` to *command*."""
-    return options.with_options(
-        command,
-        click.option(
-            "--model", metavar="NAME", help="Model of ADK, such as gemini-2.5-flash; by default the app's."
-        ),
-        click.option(
-            "--script",
-            metavar="FILE",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="Replies in place of a model's, a list in JSON or YAML.",
-        ),
-    )
-
-
-def chosen_model(*, model: str | None, script: Path | None) -> "BaseLlm | str | None":
-    """Return the model that was asked for; None for the one that the app names.
-
-    Raises:
-        CannotLookError: both were asked for.
-        InvalidInputError: the script cannot be read.
-    """
-    if model and script:
-        raise CannotLookError("give one of --model and --script")
-    return model if script is None else ces.ScriptedModel.from_file(script)
-
-
 _PROMPT: Final = "you: "
 _HELP: Final = """\
 /state  the variables        /calls  what the last turn called
@@ -107,17 +77,13 @@ Events are texts too: <event>session start</event>"""
 
 @click.command(cls=options.RunsCode)
 @options.of_app
-@model_options
 @click.option(
     "--session",
     metavar="APP/USER/ID",
     help="Go on with this session of the store, or make it; a / in an id is written %2F.",
 )
 @options.object_option("--variables", help="Variables of a new session, in place of the declared defaults.")
-@options.mocks_option
-@options.test_options
-@options.fakes_option
-@options.log_option
+@options.talk_options
 @click.option(
     "--inspect",
     metavar="PORT",
@@ -125,7 +91,16 @@ Events are texts too: <event>session start</event>"""
     help="Show the conversation in the inspector on this port of this machine; 0 takes a free one.",
 )
 @place.place_options
-def chat(folder: Path, app: Path, **given: Any) -> None:  # noqa: ARG001  # as of all commands of an app
+async def chat(
+    folder: Path,  # noqa: ARG001  # as of all commands of an app
+    app: Path,
+    *,
+    session: str | None,
+    variables: dict[str, Any] | None,
+    inspect: int | None,
+    chosen: options.ChosenTalk,
+    **at: str | None,
+) -> Result:
     """Talk with an agent app: each line is what the user says, and one turn.
 
     Lines that begin with / show the state, the calls and the log of the last turn, and who answers; /help
@@ -134,45 +109,23 @@ def chat(folder: Path, app: Path, **given: Any) -> None:  # noqa: ARG001  # as o
 
     Ends with 1 if a turn failed, with 2 if the app has problems, or the conversation cannot go on.
     """
-    at = {name: given.pop(name) for name in place.PLACE}
-    sys.exit(options.until_interrupted(_converse(app, at, **given)))
-
-
-async def _converse(
-    folder: Path,
-    at: Mapping[str, str | None],
-    *,
-    session: str | None,
-    variables: dict[str, Any] | None,
-    mocks: dict[str, Any] | None,
-    fakes: bool,
-    log: bool,
-    inspect: int | None,
-    **given: Any,
-) -> bool:
-    """Hold the conversation, and return whether a turn failed."""
     from gcp_adk_store.ces.conversation.models import SERVICE_ERRORS  # noqa: PLC0415  # of the extra
     from gcp_adk_store.cli.servers import inspecting  # noqa: PLC0415  # half of ADK, too
     from gcp_adk_store.inspector.documents import Links, Place  # noqa: PLC0415
 
-    asked = {name: given.pop(name) for name in ("model", "script")}
-    chosen = options.Chosen(**given)
-    app = chosen.read_app(folder, whole=True)
-    model = chosen_model(**asked)
+    read = chosen.read_app(app, whole=True)
+    model = chosen.chosen_model()
     key = None if session is None else options.key_of(session)
     async with AsyncExitStack() as stack:
         store, where = await stack.enter_async_context(_opened(at, kept=session is not None))
         conversation = ces.Conversation(
-            app,
+            read,
             store.sessions,
             model=model,
             app_name=None if key is None else key.app,
             turns=store.turns,
             artifact_service=store.artifacts if store.has_artifacts else None,
-            allow_problems=chosen.allow_problems,
-            **chosen.runtime(mocks),
-            use_fakes=fakes,
-            **options.note_run(log=log),
+            **chosen.conversation(),
         )
         async with conversation:
             key = await _begun(conversation, store, key, variables)
@@ -182,7 +135,8 @@ async def _converse(
                 page = Links(address).to("session", Place(app=key.app, user=key.user, session=key.session))
                 click.echo(f"{page}&follow=1", err=True)
             try:
-                return await _talk(conversation, store, key, log=log)
+                failed = await _talk(conversation, store, key, log=chosen.log)
+                return Result(None, [], status=int(failed))
             except (*SERVICE_ERRORS, ValueError) as exc:
                 if isinstance(exc, StoreError):
                     raise
@@ -194,17 +148,12 @@ async def _opened(at: Mapping[str, str | None], *, kept: bool) -> AsyncIterator[
     """Open the store of the session, and yield it and where it is."""
     from gcp_adk_store.store import Store  # noqa: PLC0415  # half of ADK and Google's clients
 
-    if not (kept or any(at.values())):
+    if kept or any(at.values()):
+        async with place.open_store(at, creates=True, reads_once=False) as opened:
+            yield opened.store, f"in {opened.where}"
+    else:
         async with Store.local(MEMORY) as store:
             yield store, "in memory, not stored"
-        return
-    settings = place.chosen_settings(at)
-    if settings.local is not None:  # a folder that is missing is made
-        async with Store.local(settings.local, prefix=settings.prefix) as store:
-            yield store, f"in {place.where(settings)}"
-        return
-    async with place.open_store(at) as opened:
-        yield opened.store, f"in {opened.where}"
 
 
 async def _begun(

@@ -2,23 +2,21 @@
 
 import dataclasses
 import importlib.util
-import json
-import sys
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 import click
-from rich.console import Console
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from gcp_adk_store import ces
 from gcp_adk_store.cli.ces import options
 from gcp_adk_store.cli.place import json_option
-from gcp_adk_store.cli.screen import CannotLookError, cell, show, visible
+from gcp_adk_store.cli.screen import CannotLookError, Result, cell, visible
 from gcp_adk_store.imports import how_to_install
 
 if TYPE_CHECKING:
@@ -69,17 +67,15 @@ def xml_text(text: str) -> str:
 _COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped": "yellow"}
 
 
-def report(
-    work: "Coroutine[Any, Any, list[Outcome]]", *, junit: Path | None, as_json: bool, suite: str = "ces test"
-) -> NoReturn:
-    """Show what comes of *work*, as much as reports have, and end the command: with 1 if a test failed.
+def report(outcomes: "Sequence[Outcome]", *, junit: Path | None, suite: str = "ces test") -> Result:
+    """Return what the command shows of *outcomes*, as much as reports have; 1 is its status if a test failed.
 
     Raises:
         CannotLookError: all tests were skipped, or the file *junit* cannot be written.
     """
     from gcp_adk_store.ces.testing.outcomes import bounded  # noqa: PLC0415  # of the extra
 
-    shown = bounded(options.until_interrupted(work))
+    shown = bounded(outcomes)
     if all(each.status == "skipped" for each in shown):
         raise CannotLookError("; ".join(["every test was skipped", *dict.fromkeys(shown[0].says)]))
     if junit is not None:
@@ -87,32 +83,25 @@ def report(
             junit.write_bytes(junit_xml(shown, suite))
         except OSError as exc:
             raise CannotLookError(f"{junit} cannot be written: {exc.strerror}") from exc
-    if as_json:
-        click.echo(json.dumps([dataclasses.asdict(each) for each in shown]))
-    else:
-        _show_outcomes(shown)
-    sys.exit(any(each.status in {"failed", "error"} for each in shown))
+    failed = any(each.status in {"failed", "error"} for each in shown)
+    return Result([dataclasses.asdict(each) for each in shown], _lines(shown), status=int(failed))
 
 
-def _show_outcomes(outcomes: "list[Outcome]") -> None:
-    """Print *outcomes* as a table, and below it what is wrong."""
+def _lines(outcomes: "Sequence[Outcome]") -> list[RenderableType]:
+    """Return *outcomes* as a table, and below it what is wrong."""
     table = Table("", "of", "test", "ms", box=None)
     table.columns[3].justify = "right"
+    lines: list[RenderableType] = [table]
     for each in outcomes:
         status = Text(each.status, style=_COLORS[each.status])
         table.add_row(status, cell(each.subject), cell(each.name), f"{each.duration_s * 1000:,.0f}")
-    show(table)
-    for each in outcomes:
         if each.says:
-            click.echo(visible(f"\n{each.path}:{each.line}: {each.name}"))
-            for text in each.says:
-                click.echo("\n".join(f"  {visible(line)}" for line in text.splitlines()))
+            lines.append(visible(f"\n{each.path}:{each.line}: {each.name}"))
+            lines += [f"  {visible(line)}" for text in each.says for line in text.splitlines()]
             if each.stdout:
-                printed = (f"    {visible(line)}" for line in each.stdout.splitlines())
-                click.echo("\n".join(("  printed:", *printed)))
+                lines += ["  printed:", *(f"    {visible(line)}" for line in each.stdout.splitlines())]
     counts = Counter[str](each.status for each in outcomes)
-    click.echo()
-    show(Text(", ".join(f"{counts[status]} {status}" for status in _COLORS if counts[status])))
+    return [*lines, "", ", ".join(f"{counts[status]} {status}" for status in _COLORS if counts[status])]
 
 
 _LEVEL_COLORS: Final = {"error": "red", "warning": "yellow"}
@@ -127,7 +116,7 @@ _LEVEL_COLORS: Final = {"error": "red", "warning": "yellow"}
     help="Rule to leave out, such as CES104; may be given several times.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-def lint(folder: Path, app: Path, ignore: tuple[str, ...], *, as_json: bool) -> None:
+def lint(folder: Path, app: Path, ignore: tuple[str, ...]) -> Result:
     """Check the Python of an agent app, or of a folder of tools, without running it.
 
     DIR may also be a project that has the app in cxas_app/.
@@ -147,23 +136,15 @@ def lint(folder: Path, app: Path, ignore: tuple[str, ...], *, as_json: bool) -> 
         for each in ces.lint_app(read)
         if each.code not in ignore
     ]
-    if as_json:
-        click.echo(json.dumps([dataclasses.asdict(each) for each in found]))
-    else:
-        _show(found, files=len(read.tools) + len(read.callbacks))
-    sys.exit(any(each.severity == "error" for each in found))
-
-
-def _show(found: "list[ces.Finding]", *, files: int) -> None:
-    console = Console(soft_wrap=True)
+    lines: list[RenderableType] = []
     for each in found:
         place = visible(f"{each.path}:{each.line}:{each.column}: ")
         severity = (each.severity, _LEVEL_COLORS[each.severity])
-        console.print(Text.assemble(place, severity, f" {each.code}: {visible(each.says)}"))
-        console.print(Text(f"    {visible(each.fix)}"))
-    errors = sum(each.severity == "error" for each in found)
-    summary = f"{files} tools and callbacks: {errors} errors, {len(found) - errors} warnings"
-    console.print(summary, highlight=False)
+        lines.append(Text.assemble(place, severity, f" {each.code}: {visible(each.says)}"))
+        lines.append(f"    {visible(each.fix)}")
+    files, errors = len(read.tools) + len(read.callbacks), sum(each.severity == "error" for each in found)
+    lines.append(f"{files} tools and callbacks: {errors} errors, {len(found) - errors} warnings")
+    return Result([dataclasses.asdict(each) for each in found], lines, status=int(errors > 0))
 
 
 @click.command("test", cls=options.RunsCode)
@@ -174,14 +155,16 @@ def _show(found: "list[ces.Finding]", *, files: int) -> None:
 @options.test_options
 @json_option
 @options.junit_option
-def test(
+async def test(
     folder: Path,
     app: Path,
+    *,
     tests: Path | None,
     only: str | None,
     junit: Path | None,
-    **given: Any,
-) -> None:
+    variables: dict[str, Any],
+    chosen: options.Chosen,
+) -> Result:
     """Run the tests of an agent app: of tools, in YAML, and of callbacks, in Python.
 
     Tests of tools are all YAML files in folders tool_tests; those of callbacks are the files test.py and
@@ -189,7 +172,9 @@ def test(
     with 1 if a test fails or is malformed, with 2 if no test is found, the tests cannot run, or
     the app has problems.
     """
-    as_json, variables = given.pop("as_json"), given.pop("variables")
+    from gcp_adk_store.ces.testing.callback_checks import CallbackChecks  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.testing.tool_tests import ToolChecks  # noqa: PLC0415  # likewise
+
     place = tests or folder
     of_tools = [] if only == "callbacks" else _tool_files(place)
     of_callbacks = [] if only == "tools" else _callback_files(app)
@@ -199,8 +184,13 @@ def test(
         )
     if of_callbacks and importlib.util.find_spec("pytest") is None:
         raise CannotLookError(f"callbacks are tested by pytest: {how_to_install('testing')}; or --only tools")
-    work = _outcomes(app, of_tools, of_callbacks, variables, options.Chosen(**given))
-    report(work, junit=junit, as_json=as_json)
+    shared: dict[str, Any] = {"app": chosen.read_app(app), "variables": variables}
+    shared |= {"http": chosen.http(), "settings": chosen.settings()}
+    async with chosen.opened_sandbox() as sandbox:
+        outcomes = await ToolChecks(files=of_tools, sandbox=sandbox, **shared).run()
+        walled = chosen.sandbox != "inprocess"
+        outcomes += await CallbackChecks(files=of_callbacks, walled=walled, sandbox=sandbox, **shared).run()
+    return report(outcomes, junit=junit)
 
 
 def _tool_files(folder: Path) -> list[Path]:
@@ -212,35 +202,5 @@ def _callback_files(folder: Path) -> list[Path]:
     beside = folder.glob("agents/*/*_callbacks/*/test*.py")
     guarding = folder.glob("guardrails/**/test*.py")
     apart = folder.rglob("callback_tests/tests/**/test*.py")
-    return sorted(
-        {
-            path
-            for path in (*beside, *guarding, *apart)
-            if path.stem == "test" or path.stem.startswith("test_")
-        }
-    )
-
-
-async def _outcomes(
-    folder: Path,
-    of_tools: list[Path],
-    of_callbacks: list[Path],
-    variables: dict[str, Any],
-    chosen: options.Chosen,
-) -> "list[Outcome]":
-    from gcp_adk_store.ces.testing.callback_checks import CallbackChecks  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.testing.tool_tests import ToolChecks  # noqa: PLC0415  # likewise
-
-    app = chosen.read_app(folder)
-    async with chosen.opened_sandbox() as sandbox:
-        shared: dict[str, Any] = {
-            "app": app,
-            "sandbox": sandbox,
-            "http": chosen.http(),
-            "settings": chosen.settings(),
-            "variables": variables,
-        }
-        outcomes = await ToolChecks(files=of_tools, **shared).run()
-        walled = chosen.sandbox != "inprocess"
-        outcomes += await CallbackChecks(files=of_callbacks, walled=walled, **shared).run()
-    return outcomes
+    found = {*beside, *guarding, *apart}
+    return sorted(path for path in found if path.stem == "test" or path.stem.startswith("test_"))

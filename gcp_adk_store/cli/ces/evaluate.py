@@ -8,22 +8,19 @@ import click
 
 from gcp_adk_store import ces
 from gcp_adk_store.cli.ces import options
-from gcp_adk_store.cli.ces.chat import chosen_model, model_options
 from gcp_adk_store.cli.ces.check import report
 from gcp_adk_store.cli.place import json_option
-from gcp_adk_store.cli.screen import CannotLookError, Number
+from gcp_adk_store.cli.screen import CannotLookError, Number, Result
 
 if TYPE_CHECKING:
     from google.adk.models.base_llm import BaseLlm
 
     from gcp_adk_store.ces.testing.evaluations import Evaluation
-    from gcp_adk_store.ces.testing.outcomes import Outcome
 
 _OTHERS: Final = frozenset(
     {"callback_tests", "eval-reports", "guardrail_tests", "scenarios", "simulations", "tool_tests"}
 )
 """Folders beside evaluations. Their files are not evaluations, or need a model that plays the user."""
-_MODELS: Final = ("model", "script")
 
 
 @click.command("eval", cls=options.RunsCode)
@@ -38,7 +35,6 @@ _MODELS: Final = ("model", "script")
 @click.option(
     "--tag", metavar="TAG", multiple=True, help="Run those with this tag; may be given several times."
 )
-@model_options
 @click.option(
     "--expected",
     is_flag=True,
@@ -51,26 +47,33 @@ _MODELS: Final = ("model", "script")
     help="Least similarity to the expected text that passes; by default 0.8.",
 )
 @options.defaults_option
-@options.mocks_option
-@options.test_options
-@options.fakes_option
-@options.log_option
+@options.talk_options
 @json_option
 @options.junit_option
-def evaluate(
+async def evaluate(
     folder: Path,
     app: Path,
     *,
     tests: Path | None,
+    name: tuple[str, ...],
+    tag: tuple[str, ...],
+    expected: bool,
+    similar: float | None,
+    variables: dict[str, Any],
     junit: Path | None,
-    as_json: bool,
-    **given: Any,
-) -> None:
+    chosen: options.ChosenTalk,
+) -> Result:
     """Run the evaluations of an agent app: golden conversations, and tests of turns.
 
     Each is a conversation of its own in memory. Ends with 1 if one fails or is malformed, with 2 if none is
     found, none can run, or the app has problems.
     """
+    from gcp_adk_store.ces.testing.evaluation_runs import EvaluationRuns  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.testing.evaluations import read_evaluations  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.matching import SIMILAR  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.nodes import read_all  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.outcomes import Outcome  # noqa: PLC0415  # likewise
+
     places = [tests] if tests is not None else _places(folder, app)
     files = [each for place in places for each in _files(place)]
     if not files:
@@ -78,7 +81,26 @@ def evaluate(
             f"{tests or folder} has no evaluations: put them into evals/goldens/*.yaml beside the app, "
             "or name their folder by --tests"
         )
-    report(_outcomes(app, files, **given), junit=junit, as_json=as_json, suite="ces eval")
+    read = chosen.read_app(app, whole=True)
+    found = [
+        each
+        for each in read_all(files, read_evaluations)
+        if isinstance(each, Outcome)
+        or ((not name or each.name in name) and (not tag or set(tag) & set(each.tags)))
+    ]
+    if not found:
+        raise CannotLookError("no evaluation has such a name or tag")
+    async with chosen.opened_sandbox() as sandbox:
+        given = {**chosen.conversation(), "sandbox": sandbox, "use_fakes": chosen.fakes or read.uses_fakes}
+        runs = EvaluationRuns(
+            app=read,
+            model_for=_models(read, chosen, expected=expected),
+            options=given,
+            variables=variables,
+            similar=SIMILAR if similar is None else similar,
+        )
+        outcomes = [each if isinstance(each, Outcome) else await runs.run(each) for each in found]
+    return report(outcomes, junit=junit, suite="ces eval")
 
 
 def _places(whole: Path, app: Path) -> list[Path]:
@@ -104,70 +126,22 @@ def _is_exported(path: Path) -> bool:
     return path.stem == path.parent.name and path.resolve().parent.parent.name == "evaluations"
 
 
-async def _outcomes(
-    folder: Path,
-    files: list[Path],
-    *,
-    name: tuple[str, ...],
-    tag: tuple[str, ...],
-    expected: bool,
-    similar: float | None,
-    variables: dict[str, Any],
-    mocks: dict[str, Any] | None,
-    fakes: bool,
-    log: bool,
-    **given: Any,
-) -> "list[Outcome]":
-    from gcp_adk_store.ces.testing.evaluation_runs import EvaluationRuns  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.testing.evaluations import read_evaluations  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.matching import SIMILAR  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.nodes import MalformedTestError  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.outcomes import Outcome  # noqa: PLC0415  # likewise
-
-    asked = {each: given.pop(each) for each in _MODELS}
-    chosen = options.Chosen(**given)
-    app = chosen.read_app(folder, whole=True)
-    found: list[Outcome | Evaluation] = []
-    for file in files:
-        try:
-            found += [
-                each
-                for each in read_evaluations(file, str(file))
-                if (not name or each.name in name) and (not tag or set(tag) & set(each.tags))
-            ]
-        except MalformedTestError as exc:
-            found.append(Outcome.of_file(exc.path, exc.says, line=exc.line))
-    if not found:
-        raise CannotLookError("no evaluation has such a name or tag")
-    async with chosen.opened_sandbox() as sandbox:
-        common = chosen.runtime(mocks) | {"sandbox": sandbox, "allow_problems": chosen.allow_problems}
-        common |= options.note_run(log=log) | {"use_fakes": fakes or app.uses_fakes}
-        runs = EvaluationRuns(
-            app=app,
-            model_for=_models(app, asked, expected=expected),
-            options=common,
-            variables=variables,
-            similar=SIMILAR if similar is None else similar,
-        )
-        return [each if isinstance(each, Outcome) else await runs.run(each) for each in found]
-
-
 def _models(
-    app: "ces.AgentApp", asked: dict[str, Any], *, expected: bool
+    app: "ces.AgentApp", chosen: options.ChosenTalk, *, expected: bool
 ) -> "Callable[[Evaluation], BaseLlm]":
     """Return the model of each evaluation: one of all, a script for each by its name, or what it expects."""
     from gcp_adk_store.ces.conversation.models import as_model, read_script  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.testing.evaluation_runs import ExpectedModel  # noqa: PLC0415  # likewise
 
     if expected:
-        if any(asked.values()):
+        if chosen.model or chosen.script:
             raise CannotLookError("give --expected without --model and --script")
         return lambda _: ExpectedModel()
-    scripts = None if asked["script"] is None else read_script(asked["script"])
-    if isinstance(scripts, dict) and not asked["model"]:
+    scripts = None if chosen.script is None else read_script(chosen.script)
+    if isinstance(scripts, dict) and not chosen.model:
         return lambda evaluation: ces.ScriptedModel(scripts.get(evaluation.name, ()))
-    chosen = chosen_model(**asked) or app.own_model
-    if not chosen:
+    named = chosen.chosen_model() or app.own_model
+    if not named:
         raise CannotLookError("the app names no model; give --model")
-    model = as_model(chosen)
+    model = as_model(named)
     return lambda _: model

@@ -1,17 +1,18 @@
-"""The options of the commands that run code, and how Ctrl-C ends them."""
+"""The commands that run code: their options, and how they end."""
 
 import asyncio
+import inspect
 import json
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
@@ -20,27 +21,37 @@ from gcp_adk_store.ces.guest.contract import RequestError, RunSettings
 from gcp_adk_store.ces.host.admission import Machine, Room, open_sandbox
 from gcp_adk_store.ces.sandbox.interface import Limits, SandboxError
 from gcp_adk_store.cli.place import with_remedy
-from gcp_adk_store.cli.screen import CannotLookError, Number, needs_ces, visible
+from gcp_adk_store.cli.screen import CannotLookError, Number, finish, needs_ces, visible
 from gcp_adk_store.errors import InvalidInputError, StoreError
 
 if TYPE_CHECKING:
-    from gcp_adk_store.ces.host.logs import NoteRun
+    from google.adk.models.base_llm import BaseLlm
+
     from gcp_adk_store.ces.sandbox import Sandbox
 
 
 class RunsCode(click.Command):
-    """Ends with 2 and a message without the packages of the extra, and if the runtime or a store raises."""
+    """Ends with 2 and a message without the packages of the extra, and if the runtime or a store raises.
 
-    def invoke(self, ctx: click.Context) -> Any:
+    Its function may be a coroutine function. The ``Result`` that it returns, if any, is printed at the end.
+    """
+
+    def invoke(self, ctx: click.Context) -> None:
         """Run the command."""
+        given = dict(ctx.params)
+        as_json = given.pop("as_json", False)
         try:
             with needs_ces():
-                return super().invoke(ctx)
+                result = ctx.invoke(cast("Callable[..., Any]", self.callback), **given)
+                if inspect.iscoroutine(result):
+                    result = until_interrupted(result)
         except SandboxError as exc:  # whose lines stay lines
             raise CannotLookError(str(exc)) from exc
         except StoreError:
             with with_remedy():
                 raise
+        if result is not None:
+            finish(result, as_json=as_json)
 
 
 Result = TypeVar("Result")
@@ -121,7 +132,20 @@ class Chosen:
     timeout: float | None
     server: tuple[str, ...]
     credential: tuple[str, ...]
-    allow_problems: bool = False
+    allow_problems: bool = True
+    """Of commands without the option, which run one file."""
+    mocks: dict[str, Any] | None = None
+
+    @classmethod
+    def given_to(cls, command: Callable[..., Any]) -> Callable[..., Any]:
+        """Return *command*, which gets its options of this class as *chosen*."""
+
+        @wraps(command)
+        def call(**given: Any) -> Any:
+            mine = {each.name: given.pop(each.name) for each in fields(cls) if each.name in given}
+            return command(chosen=cls(**mine), **given)
+
+        return call
 
     def read_app(self, folder: Path, *, whole: bool = False) -> "ces.AgentApp":
         """Return the app in *folder*, with servers and credentials of its toolsets, and show its problems.
@@ -189,13 +213,13 @@ class Chosen:
         except InvalidInputError as exc:
             raise CannotLookError(f"--shared-variable: {exc}") from exc
 
-    def runtime(self, mocks: dict[str, Any] | None) -> dict[str, Any]:
-        """Return the options of a runtime, or of a conversation, by name."""
+    def runtime(self) -> dict[str, Any]:
+        """Return the options of a runtime, by name."""
         return {
             "http": self.http(),
             "sandbox": self.sandbox,
             "settings": self.settings(),
-            "mocks": None if mocks is None else ces.MockConfig.from_json(mocks),
+            "mocks": None if self.mocks is None else ces.MockConfig.from_json(self.mocks),
         }
 
     @asynccontextmanager
@@ -209,7 +233,41 @@ class Chosen:
             await sandbox.close()
 
 
-def of_app(command: Callable[..., None]) -> Callable[..., None]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenTalk(Chosen):
+    """The options of a command that holds conversations."""
+
+    model: str | None
+    script: Path | None
+    fakes: bool
+    log: bool
+
+    def chosen_model(self) -> "BaseLlm | str | None":
+        """Return the model that was asked for; None for the one that the app names.
+
+        Raises:
+            CannotLookError: both were asked for.
+            InvalidInputError: the script cannot be read.
+        """
+        if self.model and self.script:
+            raise CannotLookError("give one of --model and --script")
+        return self.model if self.script is None else ces.ScriptedModel.from_file(self.script)
+
+    def conversation(self) -> dict[str, Any]:
+        """Return the options of a conversation, by name."""
+
+        def show(_key: "ces.SessionKey", shown: "ces.RunLog") -> None:
+            click.echo(visible(shown.text), err=True)
+
+        return {
+            **self.runtime(),
+            "allow_problems": self.allow_problems,
+            "use_fakes": self.fakes,
+            "note_run": show if self.log else None,
+        }
+
+
+def of_app(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add DIR and ``--app`` to *command*, which gets the *folder* and the *app* in it.
 
     Raises:
@@ -217,10 +275,10 @@ def of_app(command: Callable[..., None]) -> Callable[..., None]:
     """
 
     @wraps(command)
-    def call(folder: Path, app_name: str | None, **given: Any) -> None:
+    def call(folder: Path, app_name: str | None, **given: Any) -> Any:
         from gcp_adk_store.ces.apps.files import app_folder  # noqa: PLC0415  # of the extra
 
-        command(folder=folder, app=app_folder(folder, app_name), **given)
+        return command(folder=folder, app=app_folder(folder, app_name), **given)
 
     return with_options(
         call,
@@ -246,30 +304,12 @@ def key_of(session: str) -> "ces.SessionKey":
     return key
 
 
-fakes_option = click.option(
-    "--fakes", is_flag=True, help="Let fakes answer in place of tools that enable them (toolFakeConfig)."
-)
-log_option = click.option(
-    "--log", is_flag=True, help="Show what code prints, warns of and fails with, as it happens."
-)
-
-
-def note_run(*, log: bool) -> "dict[str, NoteRun]":
-    """Return the option of a conversation that shows logs on standard error, if *log* is set."""
-
-    def show(_key: "ces.SessionKey", shown: "ces.RunLog") -> None:
-        click.echo(visible(shown.text), err=True)
-
-    return {"note_run": show} if log else {}
-
-
 junit_option = click.option(
     "--junit",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
     help="Also write JUnit's XML to this file.",
 )
-mocks_option = object_option("--mocks", help="Answers in place of tools: a mockConfig of the platform's API.")
 defaults_option = object_option(
     "--variables", default="{}", help="Variables, in place of the app's declared defaults."
 )
@@ -332,23 +372,49 @@ _OF_EVERY_RUN: Final = (
 )
 
 
-def runtime_options(command: Command) -> Command:
-    """Add the tools and the options of `Chosen` to *command*."""
-    tools = click.option(
-        "--tools",
-        metavar="DIR",
-        type=click.Path(path_type=Path, exists=True, file_okay=False),
-        help="App, or folder of tools, whose tools the code may call.",
-    )
-    return with_options(command, tools, *_OF_EVERY_RUN)
+_MOCKS: Final = object_option(
+    "--mocks", help="Answers in place of tools: a mockConfig of the platform's API."
+)
+_ALLOW: Final = click.option(
+    "--allow-problems", is_flag=True, help="Run an app that lacks files, such as those of guardrails."
+)
 
 
-def test_options(command: Command) -> Command:
-    """Add the options of `Chosen` without the tools, which are those of the app."""
-    allow = click.option(
-        "--allow-problems", is_flag=True, help="Run an app that lacks files, such as those of guardrails."
+def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `Chosen` to *command*, which runs one file."""
+    return with_options(Chosen.given_to(command), *_OF_EVERY_RUN, _MOCKS)
+
+
+def test_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `Chosen` to *command*, which runs tests of an app."""
+    return with_options(Chosen.given_to(command), *_OF_EVERY_RUN, _ALLOW)
+
+
+def talk_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `ChosenTalk` to *command*."""
+    return with_options(
+        ChosenTalk.given_to(command),
+        click.option(
+            "--model", metavar="NAME", help="Model of ADK, such as gemini-2.5-flash; by default the app's."
+        ),
+        click.option(
+            "--script",
+            metavar="FILE",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="Replies in place of a model's, a list in JSON or YAML.",
+        ),
+        _MOCKS,
+        click.option(
+            "--fakes",
+            is_flag=True,
+            help="Let fakes answer in place of tools that enable them (toolFakeConfig).",
+        ),
+        click.option(
+            "--log", is_flag=True, help="Show what code prints, warns of and fails with, as it happens."
+        ),
+        *_OF_EVERY_RUN,
+        _ALLOW,
     )
-    return with_options(command, *_OF_EVERY_RUN, allow)
 
 
 def with_options(command: Command, *options: Callable[[Command], Command]) -> Command:

@@ -2,24 +2,24 @@
 
 import ast
 import json
-import sys
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.console import Console
+from rich.console import RenderableType
 from rich.text import Text
 
 from gcp_adk_store import ces
 from gcp_adk_store.ces.guest.contract import CALLBACKS, SUBJECTS, subjects_of
 from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
+from gcp_adk_store.ces.sandbox.interface import SandboxRunError
 from gcp_adk_store.cli.ces import options
-from gcp_adk_store.cli.place import PLACE, open_store, place_options
-from gcp_adk_store.cli.screen import CannotLookError, visible
+from gcp_adk_store.cli.place import open_store, place_options
+from gcp_adk_store.cli.screen import CannotLookError, Result, visible
 
 if TYPE_CHECKING:
     from google.adk.artifacts import BaseArtifactService
@@ -30,9 +30,16 @@ if TYPE_CHECKING:
 _UNKNOWN_TOOL: Final = "UnknownToolError"
 
 
-def _session_options(command: options.Command) -> options.Command:
+def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return options.with_options(
-        command,
+        options.file_options(command),
+        click.option(
+            "--tools",
+            "app",
+            metavar="DIR",
+            type=click.Path(path_type=Path, exists=True, file_okay=False),
+            help="App, or folder of tools, whose tools the code may call.",
+        ),
         click.option(
             "--session",
             metavar="APP/USER/ID",
@@ -47,7 +54,6 @@ def _session_options(command: options.Command) -> options.Command:
         click.option(
             "--said", metavar="TEXT", help="What the user says first; it is appended to the session."
         ),
-        options.mocks_option,
         place_options,
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     )
@@ -57,21 +63,20 @@ def _session_options(command: options.Command) -> options.Command:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--name", metavar="FUNCTION", help="The tool's function; by default the file's first.")
 @options.object_option("--args", default="{}", help="Arguments of the tool; by default none.")
-@options.runtime_options
-@_session_options
-def run_tool(file: Path, name: str | None, args: dict[str, Any], **given: Any) -> None:
+@_run_options
+async def run_tool(file: Path, name: str | None, args: dict[str, Any], **given: Any) -> Result:
     """Run a Python tool, and show its response, output, host calls and changes.
 
     Ends with 1 if the code fails, with 2 if it cannot run.
     """
 
-    async def work(runtime: "ces.PythonRuntime", place: _Place, invocation_id: str) -> "ces.ToolRun":
+    async def work(runtime: "ces.PythonRuntime", key: "ces.SessionKey", invocation_id: str) -> "ces.ToolRun":
         code = ces.load_code(file)
         entry = name or _first_function(code.source) or file.stem
-        run = await runtime.run_tool(code, entry, args, place.key, invocation_id=invocation_id)
+        run = await runtime.run_tool(code, entry, args, key, invocation_id=invocation_id)
         return await run.finished()
 
-    _carry_out(work, **given)
+    return await _carried_out(work, **given)
 
 
 @click.command("run-callback", cls=options.RunsCode)
@@ -82,9 +87,8 @@ def run_tool(file: Path, name: str | None, args: dict[str, Any], **given: Any) -
 @click.option("--tool", metavar="NAME", help="Name of the tool, for before_tool and after_tool.")
 @options.object_option("--args", help="Arguments of that tool; by default none.")
 @options.object_option("--tool-response", help="Response of that tool, for after_tool.")
-@options.runtime_options
-@_session_options
-def run_callback(kind: str, files: tuple[Path, ...], **given: Any) -> None:
+@_run_options
+async def run_callback(kind: str, files: tuple[Path, ...], **given: Any) -> Result:
     """Run callbacks of one kind in their order, and show what they return and change.
 
     KIND is before_agent, after_agent, before_model, after_model, before_tool or after_tool, or, of a
@@ -94,14 +98,13 @@ def run_callback(kind: str, files: tuple[Path, ...], **given: Any) -> None:
     """
     about = _about(kind, {name: given.pop(name) for name in SUBJECTS})
 
-    async def work(runtime: "ces.PythonRuntime", place: _Place, invocation_id: str) -> "ces.CallbackRun":
+    async def work(
+        runtime: "ces.PythonRuntime", key: "ces.SessionKey", invocation_id: str
+    ) -> "ces.CallbackRun":
         codes = [ces.load_code(file) for file in files]
-        return await runtime.run_callback(kind, codes, place.key, invocation_id=invocation_id, **about)
+        return await runtime.run_callback(kind, codes, key, invocation_id=invocation_id, **about)
 
-    _carry_out(work, **given)
-
-
-_IN_MEMORY: Final = "local/local"
+    return await _carried_out(work, **given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,13 +112,12 @@ class _Place:
     """What code runs on."""
 
     sessions: "BaseSessionService"
-    artifacts: "BaseArtifactService | None"
-    key: "ces.SessionKey"
     session: "Session"
     """As it is before the run."""
-    where: str
+    artifacts: "BaseArtifactService | None" = None
+    where: str = ""
     """The place of the session, for display."""
-    kept: bool
+    kept: bool = False
     """Whether what changes is."""
 
 
@@ -138,40 +140,31 @@ async def _opened(
     from google.adk.sessions import Session  # noqa: PLC0415  # half of ADK
 
     if session is None:
-        key = ces.SessionKey.of(f"{_IN_MEMORY}/{uuid.uuid4().hex}")
-        made = Session(id=key.session, app_name=key.app, user_id=key.user, state=dict(variables or {}))
-        memory, made = await _copy_of(made)
-        yield _Place(sessions=memory, artifacts=None, key=key, session=made, where="", kept=False)
+        made = Session(id=uuid.uuid4().hex, app_name="local", user_id="local", state=dict(variables or {}))
+        yield await _copy_of(made)
         return
-    key = options.key_of(session)
+    names = options.key_of(session).names
     if dry_run and create:
         raise CannotLookError("--dry-run makes no session: leave out --create, or run without --session")
     if variables is not None and not create:
         raise CannotLookError("--variables is for a new session: add --create, or leave out --session")
-    async with open_store(at) as opened_store:
-        store, where = opened_store.store, opened_store.where
-        found = await store.sessions.get_session(**key.names)
+    async with open_store(at) as opened:
+        store, where = opened.store, opened.where
+        found = await store.sessions.get_session(**names)
         if found is None and not create:
             raise CannotLookError(f"the session {session} does not exist in {where}; create it with --create")
         if found is not None and create:
             raise CannotLookError(f"the session {session} exists already; leave out --create")
         if found is None:
-            found = await store.sessions.create_session(**key.names, state=dict(variables or {}))
-        sessions: BaseSessionService = store.sessions
-        if dry_run:
-            sessions, found = await _copy_of(found)
-        artifacts = store.artifacts if store.has_artifacts else None
-        yield _Place(
-            sessions=sessions,
-            artifacts=artifacts,
-            key=key,
-            session=found,
-            where=f"{session} in {where}",
-            kept=not dry_run,
+            found = await store.sessions.create_session(**names, state=dict(variables or {}))
+        place = (
+            await _copy_of(found) if dry_run else _Place(sessions=store.sessions, session=found, kept=True)
         )
+        artifacts = store.artifacts if store.has_artifacts else None
+        yield replace(place, artifacts=artifacts, where=f"{session} in {where}")
 
 
-async def _copy_of(found: "Session") -> "tuple[BaseSessionService, Session]":
+async def _copy_of(found: "Session") -> _Place:
     """Return *found* in a service of its own, which is forgotten."""
     from google.adk.sessions import InMemorySessionService  # noqa: PLC0415  # half of ADK
 
@@ -184,7 +177,7 @@ async def _copy_of(found: "Session") -> "tuple[BaseSessionService, Session]":
     shared = {name: value for name, value in found.state.items() if name.startswith(("app:", "user:"))}
     await memory.create_session(**whose, state=shared)
     read = await memory.get_session(**whose, session_id=found.id)
-    return memory, read or copy
+    return _Place(sessions=memory, session=read or copy)
 
 
 def _about(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,70 +190,52 @@ def _about(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in about.items() if name in subjects_of(kind)}
 
 
-def _carry_out(
-    work: "Callable[[ces.PythonRuntime, _Place, str], Awaitable[Run]]",
+async def _carried_out(
+    work: "Callable[[ces.PythonRuntime, ces.SessionKey, str], Awaitable[Run]]",
     *,
+    chosen: options.Chosen,
+    app: Path | None,
     session: str | None,
     create: bool,
     dry_run: bool,
     variables: dict[str, Any] | None,
     said: str | None,
-    mocks: dict[str, Any] | None,
-    as_json: bool,
-    **chosen: Any,
-) -> None:
-    """Do *work*, show its result, and end the command."""
+    **at: str | None,
+) -> Result:
+    """Do *work*, and return its result."""
     from google.adk.events import Event  # noqa: PLC0415  # half of ADK
     from google.genai import types  # noqa: PLC0415  # likewise
 
     from gcp_adk_store.ces.host.session_context import visible as seen_by_code  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.sandbox.interface import SandboxRunError  # noqa: PLC0415  # likewise
 
-    at, folder = {name: chosen.pop(name) for name in PLACE}, chosen.pop("tools")
-
-    async def run() -> "tuple[_Place, Mapping[str, Any], Run]":
-        async with _opened(session, at=at, create=create, dry_run=dry_run, variables=variables) as place:
-            invocation_id = f"ces-{uuid.uuid4().hex}"
-            if said is not None:
-                content = types.Content(role="user", parts=[types.Part(text=said)])
-                event = Event(author="user", invocation_id=invocation_id, content=content)
-                await place.sessions.append_event(place.session, event)
-            asked = options.Chosen(**chosen, allow_problems=True)
-            tools = [] if folder is None else ces.load_tools(asked.read_app(folder))
-            given = asked.runtime(mocks)
-            before = seen_by_code(place.session.state, shared=given["settings"].shared_variables)
-            async with ces.PythonRuntime(
-                place.sessions, artifact_service=place.artifacts, tools=tools, **given
-            ) as runtime:
-                return place, before, await work(runtime, place, invocation_id)
-
-    try:
-        place, before, ran = options.until_interrupted(run())
-    except SandboxRunError as exc:
-        _show_end(exc, as_json=as_json)
-        sys.exit(1)
-    if ran.error is not None and ran.error.type == _UNKNOWN_TOOL and folder is None:
+    async with _opened(session, at=at, create=create, dry_run=dry_run, variables=variables) as place:
+        invocation_id = f"ces-{uuid.uuid4().hex}"
+        if said is not None:
+            content = types.Content(role="user", parts=[types.Part(text=said)])
+            event = Event(author="user", invocation_id=invocation_id, content=content)
+            await place.sessions.append_event(place.session, event)
+        tools = [] if app is None else ces.load_tools(chosen.read_app(app))
+        given = chosen.runtime()
+        before = seen_by_code(place.session.state, shared=given["settings"].shared_variables)
+        async with ces.PythonRuntime(
+            place.sessions, artifact_service=place.artifacts, tools=tools, **given
+        ) as runtime:
+            try:
+                ran = await work(runtime, ces.SessionKey.of_session(place.session), invocation_id)
+            except SandboxRunError as exc:
+                error = {"type": type(exc).__name__, "message": str(exc), "traceback": ""}
+                printed = [visible(exc.output)] if exc.output else []
+                data = {"error": error, "stdout": exc.output}
+                return Result(data, printed, status=1, failure=f"{type(exc).__name__}: {exc}")
+    failure = "" if ran.error is None else _shown(ran.error)
+    if ran.error is not None and ran.error.type == _UNKNOWN_TOOL and app is None:
         click.echo("--tools DIR names the app that has the tools", err=True)
-    if as_json:
-        click.echo(json.dumps(asdict(ran), default=sorted))
-    else:
-        _show(place, before, ran)
-    sys.exit(not ran.ok)
+    data = {name: sorted(each) if name == "changed" else each for name, each in asdict(ran).items()}
+    return Result(data, _lines(place, before, ran), status=int(not ran.ok), failure=failure)
 
 
-def _show_end(exc: Any, *, as_json: bool) -> None:
-    """Show the error of code that has no result."""
-    if as_json:
-        error = {"type": type(exc).__name__, "message": str(exc), "traceback": ""}
-        click.echo(json.dumps({"error": error, "stdout": exc.output}))
-        return
-    if exc.output:
-        click.echo(visible(exc.output))
-    click.echo(visible(f"{type(exc).__name__}: {exc}"), err=True)
-
-
-def _show(place: _Place, before: Mapping[str, Any], ran: "Run") -> None:
-    console = Console(soft_wrap=True)
+def _lines(place: _Place, before: Mapping[str, Any], ran: "Run") -> list[RenderableType]:
+    shown: list[RenderableType] = []
     for title, lines in (
         ("session", _kept(place, ran)),
         ("printed", ran.stdout.rstrip("\n").splitlines()),
@@ -270,11 +245,8 @@ def _show(place: _Place, before: Mapping[str, Any], ran: "Run") -> None:
         ("warnings", list(ran.warnings)),
     ):
         if lines:
-            console.print(Text(title, style="bold"))
-            for line in lines:
-                console.print(Text(f"  {visible(line)}"))
-    if ran.error is not None:
-        click.echo(visible(_shown(ran.error)), err=True)
+            shown += [Text(title, style="bold"), *(f"  {visible(line)}" for line in lines)]
+    return shown
 
 
 def _shown(error: "RunFailure") -> str:

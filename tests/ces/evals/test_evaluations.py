@@ -73,7 +73,7 @@ EXPORTED = {
 def read(folder: Path, text: str, name: str = "a.yaml") -> list[Evaluation]:
     """Return the evaluations of a file with *text*."""
     (folder / name).write_text(text)
-    return read_evaluations(folder / name, name)
+    return read_evaluations(folder / name)
 
 
 def test_golden_conversations_are_read(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def read(tmp_path: Path, text: str) -> list[ToolTest]:
     """Return the tests of *text*."""
     path = tmp_path / "find.yaml"
     path.write_text(text)
-    return read_tool_tests(path, "find.yaml")
+    return read_tool_tests(path)
 
 
 def test_every_form_is_read(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_what_is_no_test_is_an_error_in_its_line(
 
     assert line == raised.value.line
     assert says in raised.value.says
-    assert f"{raised.value}".startswith(f"find.yaml:{line}: ")
+    assert f"{raised.value}".startswith(f"{tmp_path}/find.yaml:{line}: ")
 
 
 DOCUMENT = {"result": {"a b": 1, "list": [{"n": 1}, {"n": 2}], "none": None}, "n": 3}
