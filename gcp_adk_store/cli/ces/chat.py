@@ -82,8 +82,10 @@ Events are texts too: <event>session start</event>"""
     metavar="APP/USER/ID",
     help="Go on with this session of the store, or make it; a / in an id is written %2F.",
 )
-@options.object_option("--variables", help="Variables of a new session, in place of the declared defaults.")
-@options.talk_options
+@click.option(
+    "--variables", type=options.OBJECT, help="Variables of a new session, in place of the declared defaults."
+)
+@options.TalkOptions.given_to
 @click.option(
     "--inspect",
     metavar="PORT",
@@ -98,7 +100,7 @@ async def chat(
     session: str | None,
     variables: dict[str, Any] | None,
     inspect: int | None,
-    chosen: options.ChosenTalk,
+    chosen: options.TalkOptions,
     **at: str | None,
 ) -> Result:
     """Talk with an agent app: each line is what the user says, and one turn.
@@ -113,7 +115,7 @@ async def chat(
     from gcp_adk_store.cli.servers import inspecting  # noqa: PLC0415  # half of ADK, too
     from gcp_adk_store.inspector.documents import Links, Place  # noqa: PLC0415
 
-    read = chosen.read_app(app, whole=True)
+    read = chosen.read_app(app, allow_problems=chosen.allow_problems, whole=True)
     model = chosen.chosen_model()
     key = None if session is None else options.key_of(session)
     async with AsyncExitStack() as stack:

@@ -15,7 +15,6 @@ from rich.text import Text
 
 from gcp_adk_store import ces
 from gcp_adk_store.cli.ces import options
-from gcp_adk_store.cli.place import json_option
 from gcp_adk_store.cli.screen import CannotLookError, Result, cell, visible
 from gcp_adk_store.imports import how_to_install
 
@@ -115,7 +114,7 @@ _LEVEL_COLORS: Final = {"error": "red", "warning": "yellow"}
     multiple=True,
     help="Rule to leave out, such as CES104; may be given several times.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@options.json_option
 def lint(folder: Path, app: Path, ignore: tuple[str, ...]) -> Result:
     """Check the Python of an agent app, or of a folder of tools, without running it.
 
@@ -152,8 +151,8 @@ def lint(folder: Path, app: Path, ignore: tuple[str, ...]) -> Result:
 @options.tests_option("all of the other DIR")
 @click.option("--only", type=click.Choice(["tools", "callbacks"]), help="Run these tests alone.")
 @options.defaults_option
-@options.test_options
-@json_option
+@options.AppOptions.given_to
+@options.json_option
 @options.junit_option
 async def test(
     folder: Path,
@@ -163,7 +162,7 @@ async def test(
     only: str | None,
     junit: Path | None,
     variables: dict[str, Any],
-    chosen: options.Chosen,
+    chosen: options.AppOptions,
 ) -> Result:
     """Run the tests of an agent app: of tools, in YAML, and of callbacks, in Python.
 
@@ -184,7 +183,8 @@ async def test(
         )
     if of_callbacks and importlib.util.find_spec("pytest") is None:
         raise CannotLookError(f"callbacks are tested by pytest: {how_to_install('testing')}; or --only tools")
-    shared: dict[str, Any] = {"app": chosen.read_app(app), "variables": variables}
+    shared: dict[str, Any] = {"variables": variables}
+    shared["app"] = chosen.read_app(app, allow_problems=chosen.allow_problems)
     shared |= {"http": chosen.http(), "settings": chosen.settings()}
     async with chosen.opened_sandbox() as sandbox:
         outcomes = await ToolChecks(files=of_tools, sandbox=sandbox, **shared).run()

@@ -9,7 +9,6 @@ import click
 from gcp_adk_store import ces
 from gcp_adk_store.cli.ces import options
 from gcp_adk_store.cli.ces.check import report
-from gcp_adk_store.cli.place import json_option
 from gcp_adk_store.cli.screen import CannotLookError, Number, Result
 
 if TYPE_CHECKING:
@@ -47,8 +46,8 @@ _OTHERS: Final = frozenset(
     help="Least similarity to the expected text that passes; by default 0.8.",
 )
 @options.defaults_option
-@options.talk_options
-@json_option
+@options.TalkOptions.given_to
+@options.json_option
 @options.junit_option
 async def evaluate(
     folder: Path,
@@ -61,7 +60,7 @@ async def evaluate(
     similar: float | None,
     variables: dict[str, Any],
     junit: Path | None,
-    chosen: options.ChosenTalk,
+    chosen: options.TalkOptions,
 ) -> Result:
     """Run the evaluations of an agent app: golden conversations, and tests of turns.
 
@@ -81,7 +80,7 @@ async def evaluate(
             f"{tests or folder} has no evaluations: put them into evals/goldens/*.yaml beside the app, "
             "or name their folder by --tests"
         )
-    read = chosen.read_app(app, whole=True)
+    read = chosen.read_app(app, allow_problems=chosen.allow_problems, whole=True)
     found = [
         each
         for each in read_all(files, read_evaluations)
@@ -127,7 +126,7 @@ def _is_exported(path: Path) -> bool:
 
 
 def _models(
-    app: "ces.AgentApp", chosen: options.ChosenTalk, *, expected: bool
+    app: "ces.AgentApp", chosen: options.TalkOptions, *, expected: bool
 ) -> "Callable[[Evaluation], BaseLlm]":
     """Return the model of each evaluation: one of all, a script for each by its name, or what it expects."""
     from gcp_adk_store.ces.conversation.models import as_model, read_script  # noqa: PLC0415  # of the extra

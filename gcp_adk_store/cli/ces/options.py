@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from pathlib import Path
 from types import FrameType
@@ -96,23 +96,22 @@ _LOG_CHARACTERS: Final = 16_384
 _SANDBOXES: Final = ("bubblewrap", "inprocess")
 
 
-def object_option(name: str, **attributes: Any) -> Callable[[Command], Command]:
-    """Return an option of a JSON object, or of ``@FILE`` with one; ``-`` is standard input."""
-    return click.option(name, callback=_object, metavar="JSON|@FILE|-", **attributes)
+class _JsonObject(click.ParamType):  # type: ignore[type-arg]  # older releases have none
+    """A JSON object, or ``@FILE`` with one; ``-`` is standard input."""
 
+    name = "JSON|@FILE|-"
 
-def _object(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, Any] | None:
-    if value is None:
-        return None
-    try:
-        read = json.loads(_text(value))
-    except OSError as exc:
-        raise click.BadParameter(f"{value[1:]} cannot be read: {exc.strerror}", ctx, param) from exc
-    except (ValueError, RecursionError) as exc:
-        raise click.BadParameter(f"not JSON: {exc}", ctx, param) from exc
-    if not isinstance(read, dict):
-        raise click.BadParameter(f"a JSON object is wanted, such as {{}}, not {value[:40]}", ctx, param)
-    return read
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
+        """Return the object, or end with an error of usage."""
+        try:
+            read = json.loads(_text(value))
+        except OSError as exc:
+            self.fail(f"{value[1:]} cannot be read: {exc.strerror}", param, ctx)
+        except (ValueError, RecursionError) as exc:
+            self.fail(f"not JSON: {exc}", param, ctx)
+        if not isinstance(read, dict):
+            self.fail(f"a JSON object is wanted, such as {{}}, not {value[:40]}", param, ctx)
+        return read
 
 
 def _text(value: str) -> str:
@@ -121,37 +120,76 @@ def _text(value: str) -> str:
     return Path(value[1:]).read_text(encoding="utf-8-sig") if value.startswith("@") else value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """The options of a command that are about the runtime."""
+OBJECT: Final = _JsonObject()
+MOCKS: Final = "Answers in place of tools: a mockConfig of the platform's API."
+"""The help of ``--mocks``."""
 
-    allow_host: tuple[str, ...]
-    sandbox: str
-    setting: tuple[str, ...]
-    shared_variable: tuple[str, ...]
-    timeout: float | None
-    server: tuple[str, ...]
-    credential: tuple[str, ...]
-    allow_problems: bool = True
-    """Of commands without the option, which run one file."""
-    mocks: dict[str, Any] | None = None
+
+def given(says: str, metavar: str | None = None, **attributes: Any) -> Any:
+    """Return a field of `Options`, with the help and the other attributes of its option."""
+    return field(metadata={"help": says, "metavar": metavar, **attributes})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of a command: each field is one, by its name."""
 
     @classmethod
     def given_to(cls, command: Callable[..., Any]) -> Callable[..., Any]:
-        """Return *command*, which gets its options of this class as *chosen*."""
+        """Add the options to *command*, which gets them as *chosen*."""
 
         @wraps(command)
-        def call(**given: Any) -> Any:
-            mine = {each.name: given.pop(each.name) for each in fields(cls) if each.name in given}
-            return command(chosen=cls(**mine), **given)
+        def call(**others: Any) -> Any:
+            mine = {each.name: others.pop(each.name) for each in fields(cls)}
+            return command(chosen=cls(**mine), **others)
 
-        return call
+        options = [click.option(f"--{each.name.replace('_', '-')}", **each.metadata) for each in fields(cls)]
+        return with_options(call, *options)
 
-    def read_app(self, folder: Path, *, whole: bool = False) -> "ces.AgentApp":
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeOptions(Options):
+    """Those of every command that runs code."""
+
+    allow_host: tuple[str, ...] = given(
+        "Host that ces_requests may reach; by default none. May be given several times.",
+        "HOST[:PORT]",
+        multiple=True,
+    )
+    sandbox: str = given(
+        "What the code runs in; inprocess protects nothing, and is for debuggers.",
+        type=click.Choice(_SANDBOXES),
+        default=_SANDBOXES[0],
+        show_default=True,
+    )
+    timeout: float | None = given(
+        "Seconds that each run may take; by default what the app says, or 30.",
+        "SECONDS",
+        type=Number(min=0, min_open=True),
+    )
+    setting: tuple[str, ...] = given(
+        "Setting of docs/ces-runtime.md, such as strict_typing=true.", "NAME=JSON", multiple=True
+    )
+    shared_variable: tuple[str, ...] = given(
+        "Variable of users or apps that code sees and sets, such as app:theme; by default none.",
+        "NAME",
+        multiple=True,
+    )
+    server: tuple[str, ...] = given(
+        "URL of a toolset, in place of that of environment.json or its document.",
+        "TOOLSET=URL",
+        multiple=True,
+    )
+    credential: tuple[str, ...] = given(
+        "Environment variable with the key or token of a toolset.", "TOOLSET=VARIABLE", multiple=True
+    )
+
+    def read_app(self, folder: Path, *, allow_problems: bool = False, whole: bool = False) -> "ces.AgentApp":
         """Return the app in *folder*, with servers and credentials of its toolsets, and show its problems.
 
         Args:
             folder: Of the app.
+            allow_problems: Return an app that has some.
             whole: Say what of it does not run here, as conversations do.
 
         Raises:
@@ -170,7 +208,7 @@ class Chosen:
         problems = [f"{folder}/{each.path}:{each.line}: {each.says}" for each in app.problems]
         for each in (*problems, *(app.unlike_platform if whole else ())):
             click.echo(visible(each), err=True)
-        if problems and not self.allow_problems:
+        if problems and not allow_problems:
             raise CannotLookError(
                 "the app does not run with these problems: correct them, or add --allow-problems"
             )
@@ -189,17 +227,17 @@ class Chosen:
         Raises:
             CannotLookError: an option is not valid.
         """
-        given: dict[str, Any] = {}
+        named: dict[str, Any] = {}
         for each in self.setting:
             name, _, value = each.partition("=")
             try:
-                given[name] = json.loads(value)
+                named[name] = json.loads(value)
             except (ValueError, RecursionError) as exc:
                 raise CannotLookError(
                     f"--setting {each[:80]}: write NAME=JSON, such as strict_typing=true"
                 ) from exc
         try:
-            guest = RunSettings.of(given)
+            guest = RunSettings.of(named)
         except RequestError as exc:
             raise CannotLookError(f"--setting: {exc}") from exc
         limits = None if self.timeout is None else Limits(wall_s=self.timeout)
@@ -213,13 +251,13 @@ class Chosen:
         except InvalidInputError as exc:
             raise CannotLookError(f"--shared-variable: {exc}") from exc
 
-    def runtime(self) -> dict[str, Any]:
+    def runtime(self, mocks: dict[str, Any] | None) -> dict[str, Any]:
         """Return the options of a runtime, by name."""
         return {
             "http": self.http(),
             "sandbox": self.sandbox,
             "settings": self.settings(),
-            "mocks": None if self.mocks is None else ces.MockConfig.from_json(self.mocks),
+            "mocks": None if mocks is None else ces.MockConfig.from_json(mocks),
         }
 
     @asynccontextmanager
@@ -234,13 +272,25 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenTalk(Chosen):
-    """The options of a command that holds conversations."""
+class AppOptions(CodeOptions):
+    """Those of every command that runs an app."""
 
-    model: str | None
-    script: Path | None
-    fakes: bool
-    log: bool
+    allow_problems: bool = given("Run an app that lacks files, such as those of guardrails.", is_flag=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TalkOptions(AppOptions):
+    """Those of every command that holds conversations."""
+
+    model: str | None = given("Model of ADK, such as gemini-2.5-flash; by default the app's.", "NAME")
+    script: Path | None = given(
+        "Replies in place of a model's, a list in JSON or YAML.",
+        "FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+    )
+    mocks: dict[str, Any] | None = given(MOCKS, type=OBJECT)
+    fakes: bool = given("Let fakes answer in place of tools that enable them (toolFakeConfig).", is_flag=True)
+    log: bool = given("Show what code prints, warns of and fails with, as it happens.", is_flag=True)
 
     def chosen_model(self) -> "BaseLlm | str | None":
         """Return the model that was asked for; None for the one that the app names.
@@ -260,7 +310,7 @@ class ChosenTalk(Chosen):
             click.echo(visible(shown.text), err=True)
 
         return {
-            **self.runtime(),
+            **self.runtime(self.mocks),
             "allow_problems": self.allow_problems,
             "use_fakes": self.fakes,
             "note_run": show if self.log else None,
@@ -304,14 +354,15 @@ def key_of(session: str) -> "ces.SessionKey":
     return key
 
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 junit_option = click.option(
     "--junit",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
     help="Also write JUnit's XML to this file.",
 )
-defaults_option = object_option(
-    "--variables", default="{}", help="Variables, in place of the app's declared defaults."
+defaults_option = click.option(
+    "--variables", type=OBJECT, default="{}", help="Variables, in place of the app's declared defaults."
 )
 
 
@@ -322,98 +373,6 @@ def tests_option(where: str) -> Callable[[Command], Command]:
         metavar="DIR",
         type=click.Path(path_type=Path, exists=True, file_okay=False),
         help=f"Folder of the tests; by default {where}.",
-    )
-
-
-_OF_EVERY_RUN: Final = (
-    click.option(
-        "--allow-host",
-        metavar="HOST[:PORT]",
-        multiple=True,
-        help="Host that ces_requests may reach; by default none. May be given several times.",
-    ),
-    click.option(
-        "--sandbox",
-        type=click.Choice(_SANDBOXES),
-        default=_SANDBOXES[0],
-        show_default=True,
-        help="What the code runs in; inprocess protects nothing, and is for debuggers.",
-    ),
-    click.option(
-        "--timeout",
-        metavar="SECONDS",
-        type=Number(min=0, min_open=True),
-        help="Seconds that each run may take; by default what the app says, or 30.",
-    ),
-    click.option(
-        "--setting",
-        metavar="NAME=JSON",
-        multiple=True,
-        help="Setting of docs/ces-runtime.md, such as strict_typing=true.",
-    ),
-    click.option(
-        "--shared-variable",
-        metavar="NAME",
-        multiple=True,
-        help="Variable of users or apps that code sees and sets, such as app:theme; by default none.",
-    ),
-    click.option(
-        "--server",
-        metavar="TOOLSET=URL",
-        multiple=True,
-        help="URL of a toolset, in place of that of environment.json or its document.",
-    ),
-    click.option(
-        "--credential",
-        metavar="TOOLSET=VARIABLE",
-        multiple=True,
-        help="Environment variable with the key or token of a toolset.",
-    ),
-)
-
-
-_MOCKS: Final = object_option(
-    "--mocks", help="Answers in place of tools: a mockConfig of the platform's API."
-)
-_ALLOW: Final = click.option(
-    "--allow-problems", is_flag=True, help="Run an app that lacks files, such as those of guardrails."
-)
-
-
-def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of `Chosen` to *command*, which runs one file."""
-    return with_options(Chosen.given_to(command), *_OF_EVERY_RUN, _MOCKS)
-
-
-def test_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of `Chosen` to *command*, which runs tests of an app."""
-    return with_options(Chosen.given_to(command), *_OF_EVERY_RUN, _ALLOW)
-
-
-def talk_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of `ChosenTalk` to *command*."""
-    return with_options(
-        ChosenTalk.given_to(command),
-        click.option(
-            "--model", metavar="NAME", help="Model of ADK, such as gemini-2.5-flash; by default the app's."
-        ),
-        click.option(
-            "--script",
-            metavar="FILE",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="Replies in place of a model's, a list in JSON or YAML.",
-        ),
-        _MOCKS,
-        click.option(
-            "--fakes",
-            is_flag=True,
-            help="Let fakes answer in place of tools that enable them (toolFakeConfig).",
-        ),
-        click.option(
-            "--log", is_flag=True, help="Show what code prints, warns of and fails with, as it happens."
-        ),
-        *_OF_EVERY_RUN,
-        _ALLOW,
     )
 
 

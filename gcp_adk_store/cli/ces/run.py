@@ -30,41 +30,37 @@ if TYPE_CHECKING:
 _UNKNOWN_TOOL: Final = "UnknownToolError"
 
 
-def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    return options.with_options(
-        options.file_options(command),
-        click.option(
-            "--tools",
-            "app",
-            metavar="DIR",
-            type=click.Path(path_type=Path, exists=True, file_okay=False),
-            help="App, or folder of tools, whose tools the code may call.",
-        ),
-        click.option(
-            "--session",
-            metavar="APP/USER/ID",
-            help="Run on this session, which keeps what changes; a / in an id is written %2F. "
-            "Without it the run is not stored.",
-        ),
-        click.option("--create", is_flag=True, help="Create that session."),
-        click.option("--dry-run", is_flag=True, help="Run on a copy of that session, which is not stored."),
-        options.object_option(
-            "--variables", help="Variables of a new session, or of one that is not stored."
-        ),
-        click.option(
-            "--said", metavar="TEXT", help="What the user says first; it is appended to the session."
-        ),
-        place_options,
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options(options.CodeOptions):
+    tools: Path | None = options.given(
+        "App, or folder of tools, whose tools the code may call.",
+        "DIR",
+        type=click.Path(path_type=Path, exists=True, file_okay=False),
     )
+    session: str | None = options.given(
+        "Run on this session, which keeps what changes; a / in an id is written %2F. Without it the run is "
+        "not stored.",
+        "APP/USER/ID",
+    )
+    create: bool = options.given("Create that session.", is_flag=True)
+    dry_run: bool = options.given("Run on a copy of that session, which is not stored.", is_flag=True)
+    variables: dict[str, Any] | None = options.given(
+        "Variables of a new session, or of one that is not stored.", type=options.OBJECT
+    )
+    said: str | None = options.given("What the user says first; it is appended to the session.", "TEXT")
+    mocks: dict[str, Any] | None = options.given(options.MOCKS, type=options.OBJECT)
 
 
 @click.command("run-tool", cls=options.RunsCode)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--name", metavar="FUNCTION", help="The tool's function; by default the file's first.")
-@options.object_option("--args", default="{}", help="Arguments of the tool; by default none.")
-@_run_options
-async def run_tool(file: Path, name: str | None, args: dict[str, Any], **given: Any) -> Result:
+@click.option("--args", type=options.OBJECT, default="{}", help="Arguments of the tool; by default none.")
+@_Options.given_to
+@place_options
+@options.json_option
+async def run_tool(
+    file: Path, name: str | None, args: dict[str, Any], *, chosen: _Options, **at: str | None
+) -> Result:
     """Run a Python tool, and show its response, output, host calls and changes.
 
     Ends with 1 if the code fails, with 2 if it cannot run.
@@ -76,19 +72,21 @@ async def run_tool(file: Path, name: str | None, args: dict[str, Any], **given: 
         run = await runtime.run_tool(code, entry, args, key, invocation_id=invocation_id)
         return await run.finished()
 
-    return await _carried_out(work, **given)
+    return await _carried_out(work, chosen, at)
 
 
 @click.command("run-callback", cls=options.RunsCode)
 @click.argument("kind", metavar="KIND", type=click.Choice(CALLBACKS))
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@options.object_option("--llm-request", help="Request for before_model; by default empty.")
-@options.object_option("--llm-response", help="Response for after_model.")
+@click.option("--llm-request", type=options.OBJECT, help="Request for before_model; by default empty.")
+@click.option("--llm-response", type=options.OBJECT, help="Response for after_model.")
 @click.option("--tool", metavar="NAME", help="Name of the tool, for before_tool and after_tool.")
-@options.object_option("--args", help="Arguments of that tool; by default none.")
-@options.object_option("--tool-response", help="Response of that tool, for after_tool.")
-@_run_options
-async def run_callback(kind: str, files: tuple[Path, ...], **given: Any) -> Result:
+@click.option("--args", type=options.OBJECT, help="Arguments of that tool; by default none.")
+@click.option("--tool-response", type=options.OBJECT, help="Response of that tool, for after_tool.")
+@_Options.given_to
+@place_options
+@options.json_option
+async def run_callback(kind: str, files: tuple[Path, ...], *, chosen: _Options, **given: Any) -> Result:
     """Run callbacks of one kind in their order, and show what they return and change.
 
     KIND is before_agent, after_agent, before_model, after_model, before_tool or after_tool, or, of a
@@ -104,7 +102,7 @@ async def run_callback(kind: str, files: tuple[Path, ...], **given: Any) -> Resu
         codes = [ces.load_code(file) for file in files]
         return await runtime.run_callback(kind, codes, key, invocation_id=invocation_id, **about)
 
-    return await _carried_out(work, **given)
+    return await _carried_out(work, chosen, given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,31 +120,24 @@ class _Place:
 
 
 @asynccontextmanager
-async def _opened(
-    session: str | None,
-    *,
-    at: Mapping[str, str | None],
-    create: bool,
-    dry_run: bool,
-    variables: Mapping[str, Any] | None,
-) -> AsyncIterator[_Place]:
-    """Open the session that is named, one in memory, or with *dry_run* a copy in memory of the one named.
+async def _opened(chosen: _Options, at: Mapping[str, str | None]) -> AsyncIterator[_Place]:
+    """Open the session that is named, one in memory, or for a dry run a copy in memory of the one named.
 
     *at* are the options of :func:`~gcp_adk_store.cli.place.place_options`, which name the store.
 
     Raises:
-        CannotLookError: the session does not exist, or it exists although *create* is set.
+        CannotLookError: the session does not exist, or it exists and is to be created.
     """
     from google.adk.sessions import Session  # noqa: PLC0415  # half of ADK
 
+    session, create, state = chosen.session, chosen.create, chosen.variables or {}
     if session is None:
-        made = Session(id=uuid.uuid4().hex, app_name="local", user_id="local", state=dict(variables or {}))
-        yield await _copy_of(made)
+        yield await _copy_of(Session(id=uuid.uuid4().hex, app_name="local", user_id="local", state=state))
         return
     names = options.key_of(session).names
-    if dry_run and create:
+    if chosen.dry_run and create:
         raise CannotLookError("--dry-run makes no session: leave out --create, or run without --session")
-    if variables is not None and not create:
+    if chosen.variables is not None and not create:
         raise CannotLookError("--variables is for a new session: add --create, or leave out --session")
     async with open_store(at) as opened:
         store, where = opened.store, opened.where
@@ -156,9 +147,11 @@ async def _opened(
         if found is not None and create:
             raise CannotLookError(f"the session {session} exists already; leave out --create")
         if found is None:
-            found = await store.sessions.create_session(**names, state=dict(variables or {}))
+            found = await store.sessions.create_session(**names, state=state)
         place = (
-            await _copy_of(found) if dry_run else _Place(sessions=store.sessions, session=found, kept=True)
+            await _copy_of(found)
+            if chosen.dry_run
+            else _Place(sessions=store.sessions, session=found, kept=True)
         )
         artifacts = store.artifacts if store.has_artifacts else None
         yield replace(place, artifacts=artifacts, where=f"{session} in {where}")
@@ -192,15 +185,8 @@ def _about(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 async def _carried_out(
     work: "Callable[[ces.PythonRuntime, ces.SessionKey, str], Awaitable[Run]]",
-    *,
-    chosen: options.Chosen,
-    app: Path | None,
-    session: str | None,
-    create: bool,
-    dry_run: bool,
-    variables: dict[str, Any] | None,
-    said: str | None,
-    **at: str | None,
+    chosen: _Options,
+    at: Mapping[str, str | None],
 ) -> Result:
     """Do *work*, and return its result."""
     from google.adk.events import Event  # noqa: PLC0415  # half of ADK
@@ -208,14 +194,15 @@ async def _carried_out(
 
     from gcp_adk_store.ces.host.session_context import visible as seen_by_code  # noqa: PLC0415  # of the extra
 
-    async with _opened(session, at=at, create=create, dry_run=dry_run, variables=variables) as place:
+    async with _opened(chosen, at) as place:
         invocation_id = f"ces-{uuid.uuid4().hex}"
-        if said is not None:
-            content = types.Content(role="user", parts=[types.Part(text=said)])
+        if chosen.said is not None:
+            content = types.Content(role="user", parts=[types.Part(text=chosen.said)])
             event = Event(author="user", invocation_id=invocation_id, content=content)
             await place.sessions.append_event(place.session, event)
-        tools = [] if app is None else ces.load_tools(chosen.read_app(app))
-        given = chosen.runtime()
+        folder = chosen.tools
+        tools = [] if folder is None else ces.load_tools(chosen.read_app(folder, allow_problems=True))
+        given = chosen.runtime(chosen.mocks)
         before = seen_by_code(place.session.state, shared=given["settings"].shared_variables)
         async with ces.PythonRuntime(
             place.sessions, artifact_service=place.artifacts, tools=tools, **given
@@ -228,7 +215,7 @@ async def _carried_out(
                 data = {"error": error, "stdout": exc.output}
                 return Result(data, printed, status=1, failure=f"{type(exc).__name__}: {exc}")
     failure = "" if ran.error is None else _shown(ran.error)
-    if ran.error is not None and ran.error.type == _UNKNOWN_TOOL and app is None:
+    if ran.error is not None and ran.error.type == _UNKNOWN_TOOL and folder is None:
         click.echo("--tools DIR names the app that has the tools", err=True)
     data = {name: sorted(each) if name == "changed" else each for name, each in asdict(ran).items()}
     return Result(data, _lines(place, before, ran), status=int(not ran.ok), failure=failure)
