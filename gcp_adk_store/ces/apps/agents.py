@@ -1,14 +1,12 @@
 """Read the agents, guardrails and toolsets of an app from its configuration."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic.alias_generators import to_camel
-
-from gcp_adk_store.ces.apps.files import member
-from gcp_adk_store.ces.guest.contract import GUARDRAILS, Callback
+from gcp_adk_store.ces.apps.files import last_of, member
+from gcp_adk_store.ces.tools.declarations import MockTool
 from gcp_adk_store.ces.tools.openapi import operation_names
 
 _TO_CHILD: Final = "PARENT_TO_CHILD"
@@ -68,6 +66,8 @@ class AgentSpec(Named):
 
     description: str = ""
     instruction: str = ""
+    path: Path = field(default_factory=Path)
+    """The file that has the instruction."""
     model: str = ""
     """Of its own model settings; empty for those of the app."""
     temperature: float | None = None
@@ -81,20 +81,26 @@ class AgentSpec(Named):
     """Beside those of the app, as the configuration names them."""
 
 
-def agent_of(folder: str, config: Mapping[str, Any], instruction: str) -> AgentSpec:
-    """Return the agent in *folder* with that *instruction*; what is malformed in *config* is left out."""
+def agent_of(
+    folder: str, config: Mapping[str, Any], instruction: str, path: Path, rules: tuple[TransferRule, ...]
+) -> AgentSpec:
+    """Return the agent in *folder* with that *instruction* of the file *path*, and those *rules*.
+
+    What is malformed in *config* is left out.
+    """
     temperature = member(config, "modelSettings", "temperature")
     return AgentSpec(
         name=str(config.get("displayName") or folder),
         folder=folder,
         description=str(config.get("description") or ""),
         instruction=instruction,
+        path=path,
         model=str(member(config, "modelSettings", "model") or ""),
         temperature=float(temperature) if isinstance(temperature, int | float) else None,
         tools=tuple(map(last_of, _texts(config.get("tools")))),
         toolsets=tuple(_toolsets(config.get("toolsets"))),
         children=tuple(map(last_of, _texts(config.get("childAgents")))),
-        rules=tuple(filter(None, rules_of(config))),
+        rules=rules,
         guardrails=named(config.get("guardrails")),
     )
 
@@ -102,11 +108,6 @@ def agent_of(folder: str, config: Mapping[str, Any], instruction: str) -> AgentS
 def named(listed: Any) -> tuple[str, ...]:
     """Return the names in *listed* as texts; a wrong value becomes a name that nothing has."""
     return tuple(map(str, listed if isinstance(listed, list) else () if listed is None else [listed]))
-
-
-def last_of(name: str) -> str:
-    """Return the last part of a resource name; other names stay as they are."""
-    return name.rpartition("/")[2] if name.startswith("projects/") else name
 
 
 def _toolsets(listed: Any) -> Iterator[ToolsetUse]:
@@ -117,26 +118,23 @@ def _toolsets(listed: Any) -> Iterator[ToolsetUse]:
             yield ToolsetUse(toolset=last_of(each["toolset"]), operations=tuple(_texts(each.get("toolIds"))))
 
 
-def rules_of(config: Mapping[str, Any]) -> Iterator[TransferRule | None]:
-    """Yield each transfer rule of an agent; None for an entry that the platform does not know as a rule."""
-    listed = config.get("transferRules") or []
-    for each in listed if isinstance(listed, list) else [listed]:
-        forced = member(each, "deterministicTransfer")
-        condition = member(each, "disablePlannerTransfer") if forced is None else forced
-        child, direction = member(each, "childAgent"), member(each, "direction")
-        expression = member(condition, "expressionCondition", "expression")
-        code = member(condition, "pythonCodeCondition", "pythonCode")
-        has_condition = isinstance(expression, str) or isinstance(code, str)
-        if not (isinstance(child, str) and direction in (_TO_CHILD, _TO_PARENT) and has_condition):
-            yield None
-            continue
-        yield TransferRule(
-            child=last_of(child),
-            to_child=direction == _TO_CHILD,
-            forbids=forced is None,
-            expression=expression if isinstance(expression, str) else None,
-            code=code if isinstance(code, str) else None,
-        )
+def rule_of(config: Any) -> TransferRule | None:
+    """Return the transfer rule of an agent that *config* is; None if the platform does not know it as one."""
+    forced = member(config, "deterministicTransfer")
+    condition = member(config, "disablePlannerTransfer") if forced is None else forced
+    child, direction = member(config, "childAgent"), member(config, "direction")
+    expression = member(condition, "expressionCondition", "expression")
+    code = member(condition, "pythonCodeCondition", "pythonCode")
+    has_condition = isinstance(expression, str) or isinstance(code, str)
+    if not (isinstance(child, str) and direction in (_TO_CHILD, _TO_PARENT) and has_condition):
+        return None
+    return TransferRule(
+        child=last_of(child),
+        to_child=direction == _TO_CHILD,
+        forbids=forced is None,
+        expression=expression if isinstance(expression, str) else None,
+        code=code if isinstance(code, str) else None,
+    )
 
 
 def _texts(listed: Any) -> list[str]:
@@ -175,26 +173,6 @@ def guardrail_of(folder: str, config: Mapping[str, Any]) -> GuardrailSpec:
     )
 
 
-def code_of(config: Mapping[str, Any]) -> Iterator[tuple[Callback | None, Any, bool]]:
-    """Yield the kind, the ``pythonCode`` and whether it is disabled, of each callback of a guardrail.
-
-    The kind is None if the entry is not a callback, which therefore guards nothing.
-    """
-    declared = config.get("codeCallback") or {}
-    if not isinstance(declared, Mapping):
-        declared = {"": declared}
-    for kind in GUARDRAILS:
-        if (found := declared.get(_member_of(kind))) is not None:
-            yield kind, member(found, "pythonCode"), member(found, "disabled") is True
-    for _ in declared.keys() - {*map(_member_of, GUARDRAILS)}:
-        yield None, None, False
-
-
-def _member_of(kind: Callback) -> str:
-    """Return where the configuration of a guardrail has the code of *kind*."""
-    return f"{to_camel(kind.removesuffix('_guardrail'))}Callback"
-
-
 def guardrails_of(
     agent: AgentSpec, guardrails: tuple[GuardrailSpec, ...], of_app: tuple[str, ...]
 ) -> tuple[GuardrailSpec, ...]:
@@ -214,6 +192,8 @@ _KINDS: Final = (
 )
 """Members of the configuration of a tool that say what it is."""
 _TOOLSETS: Final = ("mcpToolset", "connectorToolset")
+ELSEWHERE: Final = "and runs on the platform alone"
+_NOT_IMPLEMENTED: Final = 501
 _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 
 
@@ -221,11 +201,8 @@ _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "obj
 class OtherTool(Faked):
     """A tool that is not Python: only the platform or its client has it."""
 
-    kind: str
-    """The member of its configuration that says what it is, for messages."""
-    description: str = ""
-    parameters: Mapping[str, Any] | None = None
-    """The JSON schema of its arguments, where the configuration has one."""
+    stand_in: MockTool
+    """What answers in its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,14 +249,21 @@ def other_tool(config: Mapping[str, Any], folder: str) -> OtherTool:
     kind = next((each for each in _KINDS if isinstance(config.get(each), Mapping)), "")
     fields = config[kind] if kind else {}
     named = [config.get("displayName"), fields.get("name"), folder]
+    name = next(each for each in named if isinstance(each, str) and each)
     parameters = fields.get("parameters", fields.get("inputSchema"))
-    return OtherTool(
-        name=next(each for each in named if isinstance(each, str) and each),
-        folder=folder,
-        kind=kind or "no known kind of tool",
+    answers = stand_in(name, f"is declared as {kind or 'no known kind of tool'}, {ELSEWHERE}")
+    answers = replace(
+        answers,
         description=str(fields.get("description") or config.get("description") or ""),
         parameters=_json_schema(parameters) if isinstance(parameters, Mapping) else None,
     )
+    return OtherTool(name=name, folder=folder, stand_in=answers)
+
+
+def stand_in(name: str, why: str) -> MockTool:
+    """Return what answers in place of the tool *name*, which is not called here: *why*, as an error."""
+    error = f"{name} {why}; give it a mock"
+    return MockTool(name=name, response={"error": error}, status_code=_NOT_IMPLEMENTED, reason=error)
 
 
 def other_toolset(config: Mapping[str, Any], name: str, folder: str) -> Toolset | None:

@@ -1,7 +1,7 @@
 """Read the files of an app, and what they say of its behaviour, within bounds."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +34,21 @@ class Config:
         lines = enumerate(self.text.splitlines(), start=1)
         line = next((number for number, each in lines if name in each), 1)
         return finding(code, says, fix, path=self.shown, line=line)
+
+    def unknown(
+        self,
+        code: str,
+        what: str,
+        names: Iterable[str],
+        known: Collection[str],
+        shown: Iterable[str] | None = None,
+    ) -> Iterator[Finding]:
+        """Yield those *names* of *what* that are not *known*; the app has those, or those *shown*."""
+        there = ", ".join(sorted(known if shown is None else shown)) or "none"
+        for name in names:
+            if last_of(name) not in known:
+                says = f"{what} {name[:100]!r} is not in the app; it has: {there}"
+                yield self.found(code, says, "correct the name, or add what it names", name)
 
 
 class Files:
@@ -84,17 +99,18 @@ class Files:
             return {}
         return read
 
-    def is_file(self, path: Path, what: str) -> bool:
-        """Return whether *path* is a file in the folder; if not, *what* it is becomes a problem."""
+    def file(self, name: str | Path, what: str) -> Path | None:
+        """Return the path of the file *name* in the folder; None, and a problem of *what*, for none."""
+        path = self.folder / name
         try:
             inside = path.resolve().is_relative_to(self.folder.resolve())
             found = path.is_file()
         except (OSError, RuntimeError, ValueError) as exc:  # a loop of links, or no path at all
             self.problem(path, f"{what} is not there: {exc}")
-            return False
+            return None
         if not (inside and found):
             self.problem(path, f"{what} is {'not there' if inside else 'outside of the folder of the app'}")
-        return inside and found
+        return path if inside and found else None
 
     def problem(self, path: Path, says: str, *, line: int = 1) -> None:
         """Add what *says* of *path*."""
@@ -116,6 +132,11 @@ def member(value: Any, *names: str) -> Any:
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
+
+
+def last_of(name: str) -> str:
+    """Return the last part of a resource name; other names stay as they are."""
+    return name.rpartition("/")[2] if name.startswith("projects/") else name
 
 
 def declared_variables(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -4,7 +4,7 @@ import ast
 import builtins
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, Self
@@ -170,12 +170,6 @@ def finding(
     """Return what was found by the rule of *code*; a warning where it is not *certain*."""
     severity = RULES[code].severity if certain else "warning"
     return Finding(path=path, line=line, column=column, code=code, severity=severity, says=says, fix=fix)
-
-
-def unknown(what: str, known: Iterable[str]) -> tuple[str, str]:
-    """Return what is wrong with the name of *what*, which is not among those *known*, and how to fix it."""
-    there = ", ".join(sorted(known)) or "none"
-    return f"{what} is not in the app; it has: {there}", "correct the name, or add what it names"
 
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

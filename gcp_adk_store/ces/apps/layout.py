@@ -3,13 +3,21 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from gcp_adk_store.ces.apps.agents import AgentSpec, Faked, GuardrailSpec, OtherTool, Toolset, last_of
-from gcp_adk_store.ces.apps.files import Config, ErrorHandling
+from gcp_adk_store.ces.apps.agents import (
+    ELSEWHERE,
+    AgentSpec,
+    Faked,
+    GuardrailSpec,
+    OtherTool,
+    Toolset,
+    stand_in,
+)
+from gcp_adk_store.ces.apps.files import Config, ErrorHandling, last_of
 from gcp_adk_store.ces.apps.findings import Finding
 from gcp_adk_store.ces.guest.contract import Callback
-from gcp_adk_store.ces.tools.declarations import CodeFile, FakeTools, MockTool, PythonTool, Tool
+from gcp_adk_store.ces.tools.declarations import CodeFile, Execution, FakeTools, PythonTool, Tool
 from gcp_adk_store.ces.tools.openapi import OpenApiTool
 from gcp_adk_store.ces.tools.parameters import Authentication
 from gcp_adk_store.errors import InvalidInputError
@@ -20,23 +28,28 @@ class ToolCode(Faked):
     """A tool that is Python."""
 
     path: Path
-    asynchronous: bool
-    """Whether its answer comes on a later turn."""
+    execution: Execution = "SYNCHRONOUS"
     selected: bool = False
     """Whether the configuration names the function, and not its place in the file."""
     timeout_s: float | None = None
     """As the configuration has it."""
+
+    def loaded(self) -> PythonTool:
+        """Return the tool with its code; raises as `load_code`."""
+        return PythonTool(
+            name=self.name, code=load_code(self.path), execution=self.execution, timeout_s=self.timeout_s
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallbackCode:
     """A callback of an agent or of a guardrail."""
 
-    agent: str
-    """The folder of the agent; empty for a guardrail's."""
     callback: Callback
     path: Path
     disabled: bool
+    agent: str = ""
+    """The folder of the agent; empty for a guardrail's."""
     guardrail: str = ""
     """The folder of the guardrail; empty for an agent's."""
 
@@ -112,9 +125,6 @@ class AgentApp:
         return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)
 
 
-_NOT_IMPLEMENTED: Final = 501
-
-
 def own_names(app: AgentApp) -> dict[str, str]:
     """Return the names of tools that belong to no toolset, by what agents may call them: also by folder."""
     tools = [(each.folder, each.name) for each in app.tools]
@@ -134,9 +144,9 @@ def load_tools(app: AgentApp, *, use_fakes: bool = False) -> list[Tool]:
     Raises:
         InvalidInputError: the code of one cannot be read.
     """
-    found: list[tuple[Path | None, Tool]] = [(each.fake, _python(each)) for each in app.tools]
+    found: list[tuple[Path | None, Tool]] = [(each.fake, each.loaded()) for each in app.tools]
     found += [(toolset.fake, tool) for toolset in app.toolsets for tool in _of_toolset(toolset)]
-    found += [(each.fake, _other(each)) for each in app.other_tools]
+    found += [(each.fake, each.stand_in) for each in app.other_tools]
     if not use_fakes:
         return [tool for _, tool in found]
     return [tool if path is None else replace(tool, fake=_fake(path)) for path, tool in found]
@@ -161,19 +171,10 @@ def load_code(path: Path) -> CodeFile:
         raise InvalidInputError(f"{path} is not UTF-8; save it as UTF-8: {exc}") from exc
 
 
-def _python(tool: ToolCode) -> PythonTool:
-    return PythonTool(
-        name=tool.name,
-        code=load_code(tool.path),
-        execution="ASYNCHRONOUS" if tool.asynchronous else "SYNCHRONOUS",
-        timeout_s=tool.timeout_s,
-    )
-
-
 def _of_toolset(toolset: Toolset) -> Iterator[Tool]:
     if not toolset.tool_names:
         return
-    why = f"is a tool of the {toolset.kind} {toolset.name}, and runs on the platform alone"
+    why = f"is a tool of the {toolset.kind} {toolset.name}, {ELSEWHERE}"
     try:
         if not toolset.kind:
             yield OpenApiTool.from_spec(
@@ -186,14 +187,4 @@ def _of_toolset(toolset: Toolset) -> Iterator[Tool]:
     except InvalidInputError as exc:  # such as a server that is filled in when the app is deployed
         why = f"cannot be called here: {exc}"
     for name in sorted(toolset.tool_names):
-        yield _stand_in(name, why)
-
-
-def _other(tool: OtherTool) -> MockTool:
-    stand_in = _stand_in(tool.name, f"is declared as {tool.kind}, and runs on the platform alone")
-    return replace(stand_in, description=tool.description, parameters=tool.parameters)
-
-
-def _stand_in(name: str, why: str) -> MockTool:
-    error = f"{name} {why}; give it a mock"
-    return MockTool(name=name, response={"error": error}, status_code=_NOT_IMPLEMENTED, reason=error)
+        yield stand_in(name, why)

@@ -17,10 +17,10 @@ callbacks are in the order of their folders. A folder of ``{tool}.py`` files is 
 """
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, get_args
 
 from pydantic.alias_generators import to_camel
 
@@ -31,18 +31,15 @@ from gcp_adk_store.ces.apps.agents import (
     OtherTool,
     Toolset,
     agent_of,
-    code_of,
     guardrail_of,
-    last_of,
     merged,
     named,
     other_tool,
     other_toolset,
-    rules_of,
+    rule_of,
 )
-from gcp_adk_store.ces.apps.findings import unknown
 from gcp_adk_store.ces.apps.layout import AgentApp, CallbackCode, ToolCode
-from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, Callback
+from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, GUARDRAILS, Callback
 from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
 from gcp_adk_store.ces.tools.declarations import Execution
 from gcp_adk_store.errors import InvalidInputError
@@ -79,35 +76,22 @@ def read_app(
     """
     if not isinstance(folder, Path):
         raise InvalidInputError(f"folder must be a Path, not {type(folder).__name__}")
-    app = _Reading(folder).app()
-    if not (servers or credentials):
-        return app
+    servers, credentials = servers or {}, credentials or {}
+    app = _Reading(folder, servers, credentials).app()
     known = {name for toolset in app.toolsets for name in toolset.names}
-    for name in (*(servers or {}), *(credentials or {})):
-        if name not in known:
-            raise InvalidInputError(
-                f"the app has no toolset {name[:100]!r}; it has: {', '.join(sorted(known)) or 'none'}"
-            )
-    toolsets = tuple(
-        replace(
-            each,
-            server=_of_any(each.names, servers) or each.server,
-            credential=_of_any(each.names, credentials),
+    if unknown := [name for name in (*servers, *credentials) if name not in known]:
+        raise InvalidInputError(
+            f"the app has no toolset {unknown[0][:100]!r}; it has: {', '.join(sorted(known)) or 'none'}"
         )
-        for each in app.toolsets
-    )
-    return replace(app, toolsets=toolsets)
-
-
-def _of_any(names: frozenset[str], given: Mapping[str, str] | None) -> str | None:
-    return next((value for name, value in (given or {}).items() if name in names), None)
+    return app
 
 
 class _Reading(files.Files):
     """One pass over the folder of an app."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, servers: Mapping[str, str], credentials: Mapping[str, str]) -> None:
         super().__init__(folder)
+        self.servers, self.credentials = servers, credentials
         self.unlike: list[str] = []
 
     def app(self) -> AgentApp:
@@ -119,7 +103,7 @@ class _Reading(files.Files):
         for each in files.folders(place):
             self._add_tool(each, tools, others)
         tools += [
-            ToolCode(name=path.stem, path=path, asynchronous=False)
+            ToolCode(name=path.stem, path=path)
             for path in place.glob("*.py")
             if not path.stem.startswith(("test_", "_")) and path.stem not in {"test", "conftest"}
         ]
@@ -170,7 +154,7 @@ class _Reading(files.Files):
             root_agent=str(config.get("rootAgent") or ""),
             name=str(config.get("displayName") or ""),
             model=model,
-            global_instruction=self._text_at(root, config.get("globalInstruction")),
+            global_instruction=self._text_at(root, config.get("globalInstruction"))[0],
             guardrails=tuple(guardrails),
             guards_all=named(config.get("guardrails")),
             allows_extra_calls=files.member(config, *_EXTRA_CALLS) == "ALLOW",
@@ -189,22 +173,22 @@ class _Reading(files.Files):
         if isinstance(function, dict):
             name = str(function.get("name") or name)
             if isinstance(function.get("pythonCode"), str):
-                code = self.folder / function["pythonCode"]
+                code = function["pythonCode"]
         elif config or not code.is_file():
             if config:
                 fake = self._fake(config, name)
                 others.append(replace(other_tool(config, folder.name), fake=fake))
             return
-        execution = config.get("executionType") or _EXECUTIONS[0]
+        execution: Any = config.get("executionType") or _EXECUTIONS[0]
         if execution not in (*_EXECUTIONS, "EXECUTION_TYPE_UNSPECIFIED"):
             says = f"executionType {execution!r} of the tool {name}: the platform refuses it"
             self.problems.append(file.found("CES107", says, f"write {' or '.join(_EXECUTIONS)}"))
-        if self.is_file(code, f"the code of the tool {name}"):
+        if path := self.file(code, f"the code of the tool {name}"):
             tools.append(
                 ToolCode(
                     name=name,
-                    path=code,
-                    asynchronous=execution == "ASYNCHRONOUS",
+                    path=path,
+                    execution="ASYNCHRONOUS" if execution == "ASYNCHRONOUS" else "SYNCHRONOUS",
                     folder=folder.name,
                     selected=bool(files.member(function, "name")),
                     timeout_s=files.seconds_of(config.get("timeout")),
@@ -217,7 +201,7 @@ class _Reading(files.Files):
         code = files.member(config, "toolFakeConfig", "codeBlock", "pythonCode")
         if not isinstance(code, str) or files.member(config, "toolFakeConfig", "enableFakeMode") is not True:
             return None
-        return self.folder / code if self.is_file(self.folder / code, f"the fake of {name}") else None
+        return self.file(code, f"the fake of {name}")
 
     def _toolset(self, folder: Path, environment: Mapping[str, Any]) -> Toolset | None:
         file = self.config(folder / folder.name)
@@ -239,21 +223,21 @@ class _Reading(files.Files):
         if not isinstance(declared, dict) or not isinstance(schema, str):
             found = other_toolset(config, name, folder.name)
             return None if found is None else replace(found, fake=fake)
-        path = self.folder / schema
-        if "\n" in schema:  # the document itself, not its path
-            path, spec = file.path, self.parsed(file.path, schema, document=True)
-        elif self.is_file(path, f"the schema of the toolset {name}"):
-            spec = self.parsed(path, self.text(path))
-        else:
+        is_document = "\n" in schema  # itself, not its path
+        path = file.path if is_document else self.file(schema, f"the schema of the toolset {name}")
+        if path is None:
             return None
+        spec = self.parsed(path, schema if is_document else self.text(path), document=is_document)
         url, authentication = declared.get("url"), declared.get("apiAuthentication")
+        of_app = url if isinstance(url, str) and url != FILLED_IN else ""
         return Toolset(
             name=name,
             folder=folder.name,
             spec=spec,
             path=path,
-            server=url if isinstance(url, str) and url != FILLED_IN else "",
+            server=self.servers.get(name) or self.servers.get(folder.name) or of_app,
             authentication=authentication if isinstance(authentication, dict) else {},
+            credential=self.credentials.get(name) or self.credentials.get(folder.name),
             fake=fake,
         )
 
@@ -274,39 +258,30 @@ class _Reading(files.Files):
         """Add guardrails, a root agent, and agents of guardrails, that are named and not in the app."""
         app = self.config(self.folder / "app")
         known = {name for agent in agents for name in agent.names}
-        root = str(app.members.get("rootAgent") or "")
-        if root and last_of(root) not in known:
-            self._unknown(app, f"rootAgent {root[:100]!r}", known)
+        root = filter(None, [str(app.members.get("rootAgent") or "")])
+        self.problems += app.unknown("CES602", "rootAgent", root, known)
         for guardrail in guardrails:
-            if guardrail.transfer_to and guardrail.transfer_to not in known:
-                place = self.config(self.folder / "guardrails" / guardrail.folder / guardrail.folder)
-                self._unknown(place, f"the agent {guardrail.transfer_to[:100]!r}", known)
+            place = self.config(self.folder / "guardrails" / guardrail.folder / guardrail.folder)
+            target = filter(None, [guardrail.transfer_to])
+            self.problems += place.unknown("CES602", "the agent", target, known)
         known = {name for guardrail in guardrails for name in guardrail.names}
-        for config in (
-            app,
-            *(self.config(self.folder / "agents" / each.folder / each.folder) for each in agents),
-        ):
-            for each in named(config.members.get("guardrails")):
-                if last_of(each) not in known:
-                    self._unknown(config, f"the guardrail {each[:100]!r}", known)
-
-    def _unknown(self, config: files.Config, what: str, known: Iterable[str]) -> None:
-        self.problems.append(config.found("CES602", *unknown(what, known)))
+        of_agents = (self.config(self.folder / "agents" / each.folder / each.folder) for each in agents)
+        for config in (app, *of_agents):
+            listed = named(config.members.get("guardrails"))
+            self.problems += config.unknown("CES602", "the guardrail", listed, known)
 
     def _guardrail(self, folder: Path, callbacks: list[CallbackCode]) -> GuardrailSpec:
         config = self.config(folder / folder.name)
         if not config.members:
             self.problem(config.path, f"the guardrail {folder.name} has no configuration")
-        for kind, code, disabled in code_of(config.members):
-            if kind is None:
-                self.problem(config.path, "codeCallback has a member that is not known")
-            elif not isinstance(code, str):
-                self.problem(config.path, f"{kind} has no pythonCode")
-            elif self.is_file(self.folder / code, f"the {kind} of the guardrail {folder.name}"):
-                path = self.folder / code
-                callbacks.append(
-                    CallbackCode(agent="", callback=kind, path=path, disabled=disabled, guardrail=folder.name)
-                )
+        declared = config.members.get("codeCallback") or {}
+        kinds = {f"{to_camel(kind.removesuffix('_guardrail'))}Callback": kind for kind in GUARDRAILS}
+        if not isinstance(declared, dict) or declared.keys() - kinds.keys():
+            self.problem(config.path, "codeCallback has a member that is not known")
+        for name, kind in kinds.items():
+            if (found := files.member(declared, name)) is not None:
+                what = f"the {kind} of the guardrail {folder.name}"
+                callbacks += self._callback(config, kind, found, kind, what, guardrail=folder.name)
         return guardrail_of(folder.name, config.members)
 
     def _callbacks(self, folder: Path) -> Iterator[CallbackCode]:
@@ -319,50 +294,56 @@ class _Reading(files.Files):
                     for each in files.folders(folder / f"{callback}_callbacks")
                     if (each / CODE_FILE).is_file()
                 ]
+            what = f"a {callback} callback of the agent {folder.name}"
             for number, each in enumerate(listed if isinstance(listed, list) else [listed]):
-                code = each.get("pythonCode") if isinstance(each, dict) else None
-                if not isinstance(code, str):
-                    self.problem(config.path, f"{callback} callback {number} has no pythonCode")
-                elif self.is_file(self.folder / code, f"a {callback} callback of the agent {folder.name}"):
-                    is_disabled = each.get("disabled") is True
+                named = f"{callback} callback {number}"
+                for found in self._callback(config, callback, each, named, what, agent=folder.name):
                     streams = callback == "after_model" and each.get("proactiveExecutionEnabled") is True
-                    if streams and not is_disabled:
+                    if streams and not found.disabled:
                         self.unlike.append(
-                            f"after_model callback {number} of {folder.name} runs once for each response "
-                            "here: models are not streamed, and have no parts before it"
+                            f"{named} of {folder.name} runs once for each response here: models are not "
+                            "streamed, and have no parts before it"
                         )
-                    yield CallbackCode(
-                        agent=folder.name,
-                        callback=cast("Callback", callback),
-                        path=self.folder / code,
-                        disabled=is_disabled,
-                    )
+                    yield found
+
+    def _callback(
+        self, config: files.Config, kind: Callback, found: Any, named: str, what: str, **owner: str
+    ) -> Iterator[CallbackCode]:
+        """Yield the callback *found* in *config*; its *owner* is an agent or a guardrail."""
+        code = files.member(found, "pythonCode")
+        if not isinstance(code, str):
+            self.problem(config.path, f"{named} has no pythonCode")
+        elif path := self.file(code, what):
+            yield CallbackCode(callback=kind, path=path, disabled=found.get("disabled") is True, **owner)
 
     def _agent(self, folder: Path) -> AgentSpec:
         config = self.config(folder / folder.name)
-        for number, rule in enumerate(rules_of(config.members)):
-            if rule is None:
-                says = (
-                    f"transfer rule {number} is not known: it needs a childAgent, a direction "
-                    "(PARENT_TO_CHILD or CHILD_TO_PARENT), and deterministicTransfer or "
-                    "disablePlannerTransfer with an expression or pythonCode"
-                )
-                self.problem(config.path, says)
+        listed = config.members.get("transferRules") or []
+        rules = [rule_of(each) for each in (listed if isinstance(listed, list) else [listed])]
+        for number in (number for number, rule in enumerate(rules) if rule is None):
+            says = (
+                f"transfer rule {number} is not known: it needs a childAgent, a direction (PARENT_TO_CHILD "
+                "or CHILD_TO_PARENT), and deterministicTransfer or disablePlannerTransfer with an "
+                "expression or pythonCode"
+            )
+            self.problem(config.path, says)
         instruction = config.members.get("instruction")
         if instruction is None and (folder / "instruction.txt").is_file():
             instruction = str((folder / "instruction.txt").relative_to(self.folder))
-        return agent_of(folder.name, config.members, self._text_at(folder, instruction))
+        text, path = self._text_at(folder, instruction)
+        known = tuple(filter(None, rules))
+        return agent_of(folder.name, config.members, text, path or config.path, known)
 
-    def _text_at(self, folder: Path, given: Any) -> str:
-        """Return *given*, or the text of the file whose path it is."""
+    def _text_at(self, folder: Path, given: Any) -> tuple[str, Path | None]:
+        """Return *given*; or the text of the file whose path it is, and the file."""
         if not isinstance(given, str):
-            return ""
+            return "", None
         # Folders of agents may have a space in their names, as a sentence that ends with .txt has.
         is_path = " " not in given or given.startswith("agents/")
         if not (given.endswith(".txt") and is_path and "\n" not in given):
-            return given
-        path = self.folder / given
-        return self.text(path) if self.is_file(path, f"a text of {folder.name}") else ""
+            return given, None
+        path = self.file(given, f"a text of {folder.name}")
+        return ("", None) if path is None else (self.text(path), path)
 
 
 def _called(path: Path) -> list[str]:

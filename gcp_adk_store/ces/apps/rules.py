@@ -4,15 +4,14 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import pydantic
 from pydantic.alias_generators import to_camel
 
 from gcp_adk_store.ces.apps.agents import AgentSpec
-from gcp_adk_store.ces.apps.files import Config, Files, config_file, declared_variables, folders, member
-from gcp_adk_store.ces.apps.findings import Finding, Parsed, unknown
+from gcp_adk_store.ces.apps.files import Config, Files, declared_variables, folders, member
+from gcp_adk_store.ces.apps.findings import Finding, Parsed
 from gcp_adk_store.ces.apps.layout import AgentApp, own_names
 from gcp_adk_store.ces.guest.host_calls import AsyncTools, ExternalResponse, Requests, Tools
 from gcp_adk_store.ces.guest.namespace import INTERNAL_MODULE
@@ -77,8 +76,8 @@ def check_configuration(app: AgentApp) -> Iterator[Finding]:
                     f"{child.name} is a child of {parents[child.folder]} too: the platform wants one parent"
                 )
                 yield config.found("CES609", says, "take it out of one of them", child.name)
-        path = _instruction_of(agent, app, config.members.get("instruction"))
-        yield from _check_mentions(agent, app, Config(path, app.shown(path), agent.instruction, {}))
+        place = Config(agent.path, app.shown(agent.path), agent.instruction, {})
+        yield from _check_mentions(agent, app, place)
 
 
 def _check_keys(config: Any, place: Config) -> Iterator[Finding]:
@@ -123,24 +122,18 @@ def _check_variables(config: Config) -> Iterator[Finding]:
 
 def _check_names(agent: AgentSpec, app: AgentApp, config: Config) -> Iterator[Finding]:
     """Yield tools, toolsets and children that *agent* names and the app does not have."""
-    tools = _tool_names(app)
-    for name in agent.tools:
-        if name not in tools:
-            yield config.found("CES603", *unknown(f"the tool {name!r}", app.tool_names), name)
+    yield from config.unknown("CES603", "the tool", agent.tools, _tool_names(app), app.tool_names)
     toolsets = {name: each for each in app.toolsets for name in each.names}
     for use in agent.toolsets:
+        yield from config.unknown("CES603", "the toolset", [use.toolset], toolsets)
         toolset = toolsets.get(use.toolset)
-        if toolset is None:
-            yield config.found("CES603", *unknown(f"the toolset {use.toolset!r}", toolsets), use.toolset)
-            continue
-        for each in use.operations:
-            if not toolset.kind and f"{toolset.name}_{each}" not in toolset.tool_names:
-                what = f"the operation {each!r} of the toolset {toolset.name}"
-                yield config.found("CES603", *unknown(what, toolset.tool_names), each)
-    for child in dict.fromkeys((*agent.children, *(rule.child for rule in agent.rules))):
-        if app.agent(child) is None:
-            names = [each.name for each in app.agents]
-            yield config.found("CES604", *unknown(f"the child {child!r}", names), child)
+        if toolset is not None and not toolset.kind:
+            known = {each.removeprefix(f"{toolset.name}_") for each in toolset.tool_names}
+            what = f"in the toolset {toolset.name}, the operation"
+            yield from config.unknown("CES603", what, use.operations, known, toolset.tool_names)
+    children = dict.fromkeys((*agent.children, *(rule.child for rule in agent.rules)))
+    agents = {name for each in app.agents for name in each.names}
+    yield from config.unknown("CES604", "the child", children, agents, [each.name for each in app.agents])
 
 
 def _check_mentions(agent: AgentSpec, app: AgentApp, place: Config) -> Iterator[Finding]:
@@ -153,13 +146,14 @@ def _check_mentions(agent: AgentSpec, app: AgentApp, place: Config) -> Iterator[
     }
     used = {use.toolset for use in agent.toolsets}
     prefixes = tuple(f"{each.name}_".casefold() for each in app.toolsets if used & each.names)
+    agents = {name for each in app.agents for name in each.names}
     for kind, name in dict.fromkeys(_MENTION.findall(agent.instruction)):
-        if kind == "AGENT" and app.agent(name) is None:
-            known = [each.name for each in app.agents]
-            yield place.found("CES605", *unknown(f"{{@AGENT: {name}}}", known), name)
-        elif kind == "TOOL" and name.casefold() not in tools:
-            yield place.found("CES605", *unknown(f"{{@TOOL: {name}}}", app.tool_names), name)
-        elif kind == "TOOL" and name.casefold() not in own and not name.casefold().startswith(prefixes):
+        if kind == "AGENT":
+            names = [each.name for each in app.agents]
+            yield from place.unknown("CES605", "the mentioned agent", [name], agents, names)
+        elif name.casefold() not in tools:
+            yield from place.unknown("CES605", "the mentioned tool", [name], (), app.tool_names)
+        elif name.casefold() not in own and not name.casefold().startswith(prefixes):
             says = f"{{@TOOL: {name}}} is not among the tools of {agent.name}: its model cannot call it"
             yield place.found("CES606", says, "add it to the agent's tools, or take it out", name)
 
@@ -168,18 +162,6 @@ def _tool_names(app: AgentApp) -> frozenset[str]:
     """Return what agents and instructions may call tools, by their folders too, and the platform's own."""
     by_folder = (each.name for each in folders(app.folder / "tools"))
     return app.tool_names | SYSTEM_TOOLS.keys() | frozenset(by_folder)
-
-
-def _instruction_of(agent: AgentSpec, app: AgentApp, instruction: Any) -> Path:
-    """Return the file that has the *instruction* of *agent*, which is a text, the path of one, or None."""
-    folder = app.folder / "agents" / agent.folder
-    if instruction is None:
-        return folder / "instruction.txt"
-    return (
-        app.folder / instruction
-        if (app.folder / str(instruction)[:200]).is_file()
-        else config_file(folder / agent.folder)
-    )
 
 
 _NO_MEMBER: Final[Mapping[type, str]] = {ExternalResponse: "CES404", Requests: "CES406"}

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import yaml
 
-from gcp_adk_store.ces.apps.agents import last_of
+from gcp_adk_store.ces.apps.files import last_of
 from gcp_adk_store.ces.guest.messages import TRANSFER
 from gcp_adk_store.ces.testing.matching import match_type_fault
 from gcp_adk_store.ces.testing.nodes import Nodes, line_of

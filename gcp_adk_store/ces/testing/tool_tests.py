@@ -207,8 +207,7 @@ class ToolChecks(Checks):
         if tool is None:
             return await runtime.call_tool(test.subject, test.args, key, **options)
         # Mocks are of what it calls, not of the tool that is tested.
-        options["execution"] = "ASYNCHRONOUS" if tool.asynchronous else "SYNCHRONOUS"
-        options["timeout_s"] = tool.timeout_s
+        options |= {"execution": tool.execution, "timeout_s": tool.timeout_s}
         run = await runtime.run_tool(load_code(tool.path), tool.name, test.args, key, **options)
         return await run.finished()
 

@@ -87,7 +87,9 @@ def test_an_export_is_read_whole(app: Path) -> None:
     """Tools, callbacks in the order of the configuration, operations of toolsets, variables."""
     read = read_app(app)
 
-    assert [("first", True), ("second", False)] == [(tool.name, tool.asynchronous) for tool in read.tools]
+    assert [("first", "ASYNCHRONOUS"), ("second", "SYNCHRONOUS")] == [
+        (tool.name, tool.execution) for tool in read.tools
+    ]
     assert {"first", "second", "web_search", "Bank_findAccount"} == read.tool_names
     assert [
         ("other", "after_agent", "x", False),
