@@ -12,8 +12,7 @@ from gcp_adk_store.ces.sandbox.environment import (
     install_environment,
 )
 from gcp_adk_store.cli.ces.chat import chat, golden
-from gcp_adk_store.cli.ces.check import lint, test
-from gcp_adk_store.cli.ces.evaluate import evaluate
+from gcp_adk_store.cli.ces.check import evaluate, lint, test
 from gcp_adk_store.cli.ces.options import RunsCode
 from gcp_adk_store.cli.ces.run import run_callback, run_tool
 from gcp_adk_store.cli.screen import waiting
