@@ -1,7 +1,7 @@
 """Say what is wrong with a turn of a conversation; each check is pure."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -68,16 +68,46 @@ class Expected:
         similar: float,
         allows_extra_calls: bool,  # noqa: FBT001  # as above
     ) -> Iterator[str]:
-        left = list(turn.calls)
-        for call in self.calls or ():
-            fitting = (u for u in left if u.name == call.name and fits(u.args, call.args, similar=similar))
-            if (found := next(fitting, None)) is None:
+        calls, uses = self.calls or (), turn.calls
+        owners = _owners(
+            [
+                [
+                    number
+                    for number, use in enumerate(uses)
+                    if use.name == call.name and fits(use.args, call.args, similar=similar)
+                ]
+                for call in calls
+            ]
+        )
+        for number, call in enumerate(calls):
+            if number not in owners.values():
                 yield f"no call of {call.name} {_json(call.args)}"
-            else:
-                left.remove(found)
-        for use in left:
-            if use.name != TRANSFER and not allows_extra_calls:
+        for number, use in enumerate(uses):
+            if number not in owners and use.name != TRANSFER and not allows_extra_calls:
                 yield f"an unexpected call of {use.name} {_json(use.args)}"
+
+
+def _owners(fitting: Sequence[Sequence[int]]) -> dict[int, int]:
+    """Return the expected call of each made one, for the most that have one.
+
+    *fitting* has the numbers of the made calls that fit each expected call. One that has none takes that of
+    another, if the other finds a new one.
+    """
+    owners: dict[int, int] = {}
+
+    def find(call: int, asked: set[int]) -> bool:
+        for made in fitting[call]:
+            if made in asked:
+                continue
+            asked.add(made)
+            if made not in owners or find(owners[made], asked):
+                owners[made] = call
+                return True
+        return False
+
+    for call in range(len(fitting)):
+        find(call, set())
+    return owners
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

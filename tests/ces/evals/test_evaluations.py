@@ -4,7 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from google.adk.events import Event
+from google.genai import types
 
+from gcp_adk_store.ces import ConversationTurn
 from gcp_adk_store.ces.testing.evaluation_runs import _mocks
 from gcp_adk_store.ces.testing.evaluations import EvaluatedTurn, Evaluation, read_evaluations, said_of
 from gcp_adk_store.ces.testing.matching import MATCH_TYPES
@@ -142,6 +145,23 @@ def test_outputs_of_the_same_calls_come_in_order_also_if_the_calls_fit_others() 
     found = [mocks.find("look_up", {"id": "12", "kind": "b"}) for _ in range(4)]
 
     assert [each and each.response["result"] for each in found] == [1, 1, 3, 3]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_each_expected_call_has_one_of_those_that_were_made_if_there_is_a_way(order: tuple[int, int]) -> None:
+    """Whatever the order of both is: one that fits many leaves the call that another needs."""
+    made = [
+        types.Part(function_call=types.FunctionCall(name="look_up", args={"id": id_})) for id_ in ("12", "13")
+    ]
+    event = Event(
+        author="root", content=types.Content(role="model", parts=[made[number] for number in order])
+    )
+    turn = ConversationTurn(events=(event,), agent="root", variables={}, ended=False)
+    calls = (ExpectedCall("look_up", {}), ExpectedCall("look_up", {"id": "12"}))
+
+    assert [] == [*Expected(calls=calls).failures(turn, similar=1)]
+    (failure,) = Expected(calls=(*calls, ExpectedCall("look_up", {"id": "12"}))).failures(turn, similar=1)
+    assert failure.startswith('no call of look_up {"id": "12"}; called: ')
 
 
 def test_the_evaluations_of_the_page_are_read(tmp_path: Path) -> None:
