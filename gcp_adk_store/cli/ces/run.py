@@ -65,12 +65,11 @@ async def run_tool(
 
     Ends with 1 if the code fails, with 2 if it cannot run.
     """
+    code = ces.load_code(file)
+    entry = name or _first_function(code.source) or file.stem
 
-    async def work(runtime: "ces.PythonRuntime", key: "ces.SessionKey", invocation_id: str) -> "ces.ToolRun":
-        code = ces.load_code(file)
-        entry = name or _first_function(code.source) or file.stem
-        run = await runtime.run_tool(code, entry, args, key, invocation_id=invocation_id)
-        return await run.finished()
+    def work(runtime: "ces.PythonRuntime", **run: Any) -> "Awaitable[ces.ToolRun]":
+        return runtime.run_tool(code, entry, args, **run)
 
     return await _carried_out(work, chosen, at)
 
@@ -78,10 +77,12 @@ async def run_tool(
 @click.command("run-callback", cls=options.RunsCode)
 @click.argument("kind", metavar="KIND", type=click.Choice(CALLBACKS))
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--llm-request", type=options.OBJECT, help="Request for before_model; by default empty.")
+@click.option(
+    "--llm-request", type=options.OBJECT, default="{}", help="Request for before_model; by default empty."
+)
 @click.option("--llm-response", type=options.OBJECT, help="Response for after_model.")
 @click.option("--tool", metavar="NAME", help="Name of the tool, for before_tool and after_tool.")
-@click.option("--args", type=options.OBJECT, help="Arguments of that tool; by default none.")
+@click.option("--args", type=options.OBJECT, default="{}", help="Arguments of that tool; by default none.")
 @click.option("--tool-response", type=options.OBJECT, help="Response of that tool, for after_tool.")
 @_Options.given_to
 @place_options
@@ -94,13 +95,14 @@ async def run_callback(kind: str, files: tuple[Path, ...], *, chosen: _Options, 
 
     Ends with 1 if the code fails, with 2 if it cannot run.
     """
-    about = _about(kind, {name: given.pop(name) for name in SUBJECTS})
+    subjects = {name: given.pop(name) for name in SUBJECTS}
+    about = {name: subjects[name] for name in subjects_of(kind)}
+    if missing := [name.replace("_", "-") for name, value in about.items() if value is None]:
+        raise CannotLookError(f"{kind} callbacks need --{missing[0]}")
+    codes = [ces.load_code(file) for file in files]
 
-    async def work(
-        runtime: "ces.PythonRuntime", key: "ces.SessionKey", invocation_id: str
-    ) -> "ces.CallbackRun":
-        codes = [ces.load_code(file) for file in files]
-        return await runtime.run_callback(kind, codes, key, invocation_id=invocation_id, **about)
+    def work(runtime: "ces.PythonRuntime", **run: Any) -> "Awaitable[ces.CallbackRun]":
+        return runtime.run_callback(kind, codes, **about, **run)
 
     return await _carried_out(work, chosen, given)
 
@@ -173,22 +175,10 @@ async def _copy_of(found: "Session") -> _Place:
     return _Place(sessions=memory, session=read or copy)
 
 
-def _about(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of callbacks of *kind*; raise a CannotLookError if one is missing."""
-    about: dict[str, Any] = {"llm_request": {}, "args": {}}
-    about |= {name: value for name, value in given.items() if value is not None}
-    for name in subjects_of(kind):
-        if name not in about:
-            raise CannotLookError(f"{kind} callbacks need --{name.replace('_', '-')}")
-    return {name: value for name, value in about.items() if name in subjects_of(kind)}
-
-
 async def _carried_out(
-    work: "Callable[[ces.PythonRuntime, ces.SessionKey, str], Awaitable[Run]]",
-    chosen: _Options,
-    at: Mapping[str, str | None],
+    work: "Callable[..., Awaitable[Run]]", chosen: _Options, at: Mapping[str, str | None]
 ) -> Result:
-    """Do *work*, and return its result."""
+    """Do *work* with a runtime, a session and the id of its invocation, and return its result."""
     from google.adk.events import Event  # noqa: PLC0415  # half of ADK
     from google.genai import types  # noqa: PLC0415  # likewise
 
@@ -208,7 +198,8 @@ async def _carried_out(
             place.sessions, artifact_service=place.artifacts, tools=tools, **given
         ) as runtime:
             try:
-                ran = await work(runtime, ces.SessionKey.of_session(place.session), invocation_id)
+                key = ces.SessionKey.of_session(place.session)
+                ran = await work(runtime, key=key, invocation_id=invocation_id)
             except SandboxRunError as exc:
                 error = {"type": type(exc).__name__, "message": str(exc), "traceback": ""}
                 printed = [visible(exc.output)] if exc.output else []
@@ -223,8 +214,10 @@ async def _carried_out(
 
 def _lines(place: _Place, before: Mapping[str, Any], ran: "Run") -> list[RenderableType]:
     shown: list[RenderableType] = []
+    changed = "unchanged" if ran.event_id is None else "changed"
+    kept = f"{place.where}: {changed if place.kept else 'a copy, not stored'}"
     for title, lines in (
-        ("session", _kept(place, ran)),
+        ("session", [kept] if place.where else []),
         ("printed", ran.stdout.rstrip("\n").splitlines()),
         *_of_kind(ran),
         ("variables", _changes(before, ran.variables)),
@@ -240,15 +233,6 @@ def _shown(error: "RunFailure") -> str:
     """Return the traceback; of what the code has no line of, what it says."""
     traceback = error.traceback.rstrip("\n")
     return traceback if '  File "' in traceback else str(error)
-
-
-def _kept(place: _Place, ran: "Run") -> list[str]:
-    """Return the session, and whether it changed."""
-    if not place.where:
-        return []
-    if not place.kept:
-        return [f"{place.where}: a copy, not stored"]
-    return [f"{place.where}: {'unchanged' if ran.event_id is None else 'changed'}"]
 
 
 def _of_kind(ran: Any) -> list[tuple[str, list[str]]]:
@@ -276,13 +260,9 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 def _call(call: "Call") -> list[str]:
     asked = call.asked.get("url", "") if call.kind == "http" else json.dumps(call.asked, ensure_ascii=False)
     said = f"{call.kind} {call.name} {asked}: {call.status_code} {call.reason}".rstrip()
-    shown = [said + (", mocked" if call.mocked else "")]
-    shown += [f"  {line}" for line in call.stdout.rstrip("\n").splitlines()]
-    return (
-        shown
-        if call.error is None
-        else [*shown, *(f"  {line}" for line in call.error.traceback.splitlines())]
-    )
+    failed = [] if call.error is None else call.error.traceback.splitlines()
+    below = (f"  {line}" for line in (*call.stdout.rstrip("\n").splitlines(), *failed))
+    return [said + (", mocked" if call.mocked else ""), *below]
 
 
 def _pretty(value: Mapping[str, Any]) -> list[str]:

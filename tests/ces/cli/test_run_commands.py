@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from google.adk.events import Event, EventActions
 from google.genai import types
 
-from gcp_adk_store import SessionService
+from gcp_adk_store import SessionService, Store
 from gcp_adk_store.cli.command import command
 
 TOOL = '''def half(number: int) -> dict:
@@ -170,6 +170,32 @@ def test_a_stored_session_keeps_what_changes(
     assert session is not None
     assert 7 == session.state["halved"]
     assert ["user", "agent", "agent"] == [event.author for event in session.events]
+
+
+def test_a_file_that_cannot_be_read_changes_no_session(folder: Path) -> None:
+    """Neither is one made, nor is what the user says stored."""
+    asyncio.run(stored(folder / "store"))
+    line = [
+        "--local",
+        str(folder / "store"),
+        "--session",
+        "shop/ada/s1",
+        "--create",
+        "--said",
+        "hello",
+        *HERE,
+    ]
+    failed = run("run-tool", str(folder / "nowhere.py"), *line)
+
+    assert (2, True) == (failed.exit_code, "nowhere.py cannot be read" in failed.stderr)
+    assert asyncio.run(stored(folder / "store")) == []
+
+
+async def stored(folder: Path) -> list[str]:
+    """Return the ids of the sessions of a store in a folder, which is made if it is missing."""
+    async with Store.local(folder) as store:
+        listed = await store.sessions.list_sessions(app_name="shop", user_id="ada")
+        return [each.id for each in listed.sessions]
 
 
 SEES = """def sees() -> dict:

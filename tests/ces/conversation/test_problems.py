@@ -148,6 +148,8 @@ def test_the_commands_end_with_2_where_an_app_has_problems(tmp_path: Path, name:
 def test_a_name_that_the_app_does_not_have_is_found_in_its_line(tmp_path: Path) -> None:
     """As lint finds those that an agent names."""
     folder = sound(tmp_path)
-    (folder / APP).write_text('{\n  "rootAgent": "root",\n  "guardrails": [\n    "words",\n    "gone"\n  ]\n}\n')
+    (folder / APP).write_text(
+        '{\n  "rootAgent": "root",\n  "guardrails": [\n    "words",\n    "gone"\n  ]\n}\n'
+    )
 
     assert [("CES602", APP, 5)] == [(each.code, each.path, each.line) for each in read_app(folder).problems]
