@@ -173,19 +173,6 @@ def guardrail_of(folder: str, config: Mapping[str, Any]) -> GuardrailSpec:
     )
 
 
-def guardrails_of(
-    agent: AgentSpec, guardrails: tuple[GuardrailSpec, ...], of_app: tuple[str, ...]
-) -> tuple[GuardrailSpec, ...]:
-    """Return those of *guardrails* that guard *agent*, if enabled: the app's, *of_app*, then its own."""
-    found = {
-        each.folder: each
-        for name in (*of_app, *agent.guardrails)
-        for each in guardrails
-        if each.enabled and last_of(name) in each.names
-    }
-    return tuple(found.values())
-
-
 _KINDS: Final = (
     *("agentTool", "clientFunction", "connectorTool", "dataStoreTool", "fileSearchTool", "googleSearchTool"),
     *("mcpTool", "openApiTool", "remoteAgentTool", "systemTool", "widgetTool"),

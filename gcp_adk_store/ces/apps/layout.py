@@ -120,6 +120,16 @@ class AgentApp:
         wanted = last_of(name)
         return next((agent for agent in self.agents if wanted in agent.names), None)
 
+    def guardrails_of(self, agent: AgentSpec) -> list[GuardrailSpec]:
+        """Return the guardrails that guard *agent*, if enabled: those of every agent, then its own."""
+        found = {
+            each.folder: each
+            for name in (*self.guards_all, *agent.guardrails)
+            for each in self.guardrails
+            if each.enabled and last_of(name) in each.names
+        }
+        return list(found.values())
+
     def shown(self, path: Path) -> str:
         """Return how *path* is named: from the app's folder."""
         return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)

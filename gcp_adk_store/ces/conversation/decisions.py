@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from google.adk.events import Event
 from google.genai import types
 
-from gcp_adk_store.ces.apps.agents import AgentSpec, TransferRule
+from gcp_adk_store.ces.apps.agents import AgentSpec, GuardrailSpec, TransferRule
 from gcp_adk_store.ces.apps.files import ErrorHandling
 from gcp_adk_store.ces.apps.layout import AgentApp, own_names
 from gcp_adk_store.ces.guest.messages import END_SESSION
@@ -240,6 +240,14 @@ class TurnFailedError(Exception):
 
 class ModelFailedError(TurnFailedError):
     """A model gave no answer; the app may say what follows."""
+
+
+class GuardrailTriggeredError(TurnFailedError):
+    """A guardrail stops the agent; the turn fails if the guardrail has no action."""
+
+    def __init__(self, guardrail: GuardrailSpec, reason: str) -> None:
+        super().__init__(GUARDRAIL_TRIGGERED, f"{guardrail.name}: {reason}")
+        self.guardrail = guardrail
 
 
 def fallback_of(handling: ErrorHandling, events: Sequence[Event]) -> types.Content | None:

@@ -1,4 +1,4 @@
-"""Load what the turns of an app need, ask its guardrails, and hold the sessions of its turns."""
+"""Load what the turns of an app need, and hold the sessions of its turns."""
 
 import ast
 import asyncio
@@ -19,7 +19,7 @@ from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
 from typing_extensions import override
 
-from gcp_adk_store.ces.apps.agents import GuardrailSpec, TransferRule, guardrails_of
+from gcp_adk_store.ces.apps.agents import TransferRule
 from gcp_adk_store.ces.apps.layout import AgentApp, load_code, load_tools
 from gcp_adk_store.ces.conversation.decisions import Condition, in_force
 from gcp_adk_store.ces.guest.scanning import UNREADABLE
@@ -274,8 +274,6 @@ class Program:
     """Names of the tools that answer with a placeholder first."""
     callbacks: Mapping[tuple[str, str], tuple[CodeFile, ...]]
     """By the folder of the agent or the guardrail, and the kind, without those that are disabled."""
-    guardrails: Mapping[str, tuple[GuardrailSpec, ...]] = field(default_factory=dict)
-    """Of each agent, by its folder, in order."""
     conditions: Mapping[TransferRule, Condition | CodeFile] = field(default_factory=dict)
 
     @classmethod
@@ -306,10 +304,6 @@ class Program:
                 if isinstance(callee, PythonTool) and callee.execution == "ASYNCHRONOUS"
             ),
             callbacks=callbacks,
-            guardrails={
-                agent.folder: tuple(guardrails_of(agent, app.guardrails, app.guards_all))
-                for agent in app.agents
-            },
             conditions={
                 rule: _condition_code(app, str(rule.code))
                 if rule.expression is None
@@ -343,16 +337,3 @@ def _condition_code(app: AgentApp, code: str) -> CodeFile:
             "it holds"
         )
     return CodeFile(source, file.filename, _ENTRY)
-
-
-class GuardrailTriggeredError(Exception):
-    """A guardrail stops the turn.
-
-    Attributes:
-        guardrail: Which one.
-        reason: What its code says.
-    """
-
-    def __init__(self, guardrail: GuardrailSpec, reason: str) -> None:
-        super().__init__(f"{guardrail.name}: {reason}")
-        self.guardrail, self.reason = guardrail, reason

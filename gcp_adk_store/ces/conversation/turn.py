@@ -10,21 +10,21 @@ from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
-from gcp_adk_store.ces.apps.agents import AgentSpec, GuardrailSpec
+from gcp_adk_store.ces.apps.agents import AgentSpec
 from gcp_adk_store.ces.conversation import decisions, models
 from gcp_adk_store.ces.conversation.decisions import (
     CALLBACK_FAILED,
-    GUARDRAIL_TRIGGERED,
     MODEL,
     MODEL_FAILED,
     TURN_TOO_LONG,
+    GuardrailTriggeredError,
     ModelFailedError,
     TurnFailedError,
     calls_of,
     require_fitting,
 )
 from gcp_adk_store.ces.conversation.models import whole_response
-from gcp_adk_store.ces.conversation.program import GuardrailTriggeredError, HeldSession, Program
+from gcp_adk_store.ces.conversation.program import HeldSession, Program
 from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.host.results import CallbackRun, ToolRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
@@ -112,7 +112,7 @@ class Turn:
             async for event in self._agent_answers():
                 yield event
         except GuardrailTriggeredError as exc:
-            async for event in self._guarded(exc.guardrail, exc.reason):
+            async for event in self._guarded(exc):
                 yield event
 
     async def _agent_answers(self) -> AsyncIterator[Event]:
@@ -148,7 +148,7 @@ class Turn:
 
     async def _guard(self, kind: str, **subjects: Any) -> None:
         """Ask the agent's guardrails, in order; raise a GuardrailTriggeredError if one triggers."""
-        for guardrail in self.program.guardrails.get(self.agent.folder, ()):
+        for guardrail in self.program.app.guardrails_of(self.agent):
             code = self.program.callbacks.get((guardrail.folder, f"{kind}_guardrail"))
             if code is None:
                 continue
@@ -161,8 +161,9 @@ class Turn:
             if ran.override is not None:
                 raise GuardrailTriggeredError(guardrail, str(ran.override.get("reason", "")))
 
-    async def _guarded(self, guardrail: GuardrailSpec, reason: str) -> AsyncIterator[Event]:
-        """Yield what *guardrail* does in place of the agent's answer."""
+    async def _guarded(self, triggered: GuardrailTriggeredError) -> AsyncIterator[Event]:
+        """Yield what the guardrail does in place of the agent's answer."""
+        guardrail = triggered.guardrail
         self._next, self._asked = None, models.Asked()
         self._withhold()
         if guardrail.responses:
@@ -186,7 +187,7 @@ class Turn:
             async for event in self._say(models.content_of(models.response_json(said).get("content")), said):
                 yield event
         else:
-            raise TurnFailedError(GUARDRAIL_TRIGGERED, f"{guardrail.name}: {reason}")
+            raise triggered
 
     async def _ask_models(self) -> AsyncIterator[Event]:
         while self._goes_on():

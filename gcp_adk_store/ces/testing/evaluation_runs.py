@@ -214,19 +214,15 @@ def _given(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 def _mocks(turn: EvaluatedTurn) -> MockConfig | None:
     """Return the answers to the calls of *turn* that have one, by their arguments, else by the tool alone."""
-    outputs = [(call, call.output) for call in turn.expected.calls or () if call.output is not None]
-    if not outputs:
-        return None
-    by_tool = [MockedCall(tool=call.name, response=output) for call, output in outputs]
-    by_arguments = [
-        replace(
-            mock,
-            expected_args={name: each for name, each in call.args.items() if expected_value(each) == each},
-        )
-        for mock, (call, _) in zip(by_tool, outputs, strict=True)
-    ]
+    by_arguments, by_tool = [], []
+    for call in turn.expected.calls or ():
+        if call.output is not None:
+            by_tool.append(MockedCall(tool=call.name, response=call.output))
+            certain = {name: each for name, each in call.args.items() if expected_value(each) == each}
+            by_arguments.append(replace(by_tool[-1], expected_args=certain))
     by_arguments.sort(key=lambda mock: -len(mock.expected_args))
-    return _Outputs(calls=[*by_arguments, *(mock for mock in by_tool if mock not in by_arguments)])
+    others = (mock for mock in by_tool if mock not in by_arguments)
+    return _Outputs(calls=[*by_arguments, *others]) if by_tool else None
 
 
 class _Outputs(MockConfig):
@@ -235,15 +231,14 @@ class _Outputs(MockConfig):
     @override
     def find(self, tool: str, args: Mapping[str, Any]) -> MockedCall | None:
         found = super().find(tool, args)
-        same = [number for number, each in enumerate(self.calls) if found and _fit_same_calls(each, found)]
+        if found is None:
+            return None
+        wanted = (found.tool, found.expected_args)
+        same = [number for number, each in enumerate(self.calls) if (each.tool, each.expected_args) == wanted]
         if len(same) > 1:  # the next one takes its place, for calls may fit others too
             calls: list[MockedCall] = self.calls  # type: ignore[assignment]  # the list that `_mocks` made
             calls[same[0]] = calls.pop(same[1])
         return found
-
-
-def _fit_same_calls(one: MockedCall, other: MockedCall) -> bool:
-    return (one.tool, one.expected_args) == (other.tool, other.expected_args)
 
 
 def _lines(said: str, turn: ConversationTurn) -> list[str]:

@@ -146,6 +146,16 @@ def test_outputs_of_the_same_calls_come_in_order_also_if_the_calls_fit_others() 
 
     assert [each and each.response["result"] for each in found] == [1, 1, 3, 3]
 
+    expected = Expected(calls=tuple(ExpectedCall("ask", {}, output={"result": each}) for each in (1, 2)))
+    mocks = _mocks(EvaluatedTurn(name="turn 1", said="Hi", expected=expected))
+    assert mocks is not None
+
+    assert [each and each.response["result"] for each in (mocks.find("ask", {}) for _ in range(3))] == [
+        1,
+        2,
+        2,
+    ]
+
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_each_expected_call_has_one_of_those_that_were_made_if_there_is_a_way(order: tuple[int, int]) -> None:
