@@ -240,22 +240,15 @@ class TurnSessions(BaseSessionService):
         return await asyncio.get_running_loop().create_task(append, context=contextvars.Context())
 
     @override
-    async def create_session(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        state: dict[str, Any] | None = None,
-        session_id: str | None = None,
-    ) -> Session:
+    async def create_session(self, **_: Any) -> Session:
         raise NotImplementedError("a turn makes no sessions")
 
     @override
-    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+    async def list_sessions(self, **_: Any) -> ListSessionsResponse:
         raise NotImplementedError("a turn lists no sessions")
 
     @override
-    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+    async def delete_session(self, **_: Any) -> None:
         raise NotImplementedError("a turn deletes no sessions")
 
 
