@@ -1,19 +1,26 @@
 """Read the untrusted frames of a sandbox, and write the frames that it receives.
 
 A frame is JSON in UTF-8 after four bytes of length, the highest first. A call's process sends ``call``
-frames, which the host answers by their id in any order, and one ``result`` or ``failed``.
+frames, which the host answers by their id in any order, and one ``result``, or ``failed`` with the reason.
 """
 
 import asyncio
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from gcp_adk_store.ces.sandbox.interface import REASONS, Limits, SandboxOutputError, SandboxProtocolError
+from gcp_adk_store.ces.sandbox.interface import (
+    Limits,
+    SandboxCrashError,
+    SandboxMemoryError,
+    SandboxOutputError,
+    SandboxProtocolError,
+    SandboxRunError,
+)
 from gcp_adk_store.errors import InvalidInputError
 
 HEADER_BYTES: Final = 4
@@ -24,6 +31,13 @@ _BYTES_OF_A_VALUE: Final = 80
 
 _VALUES_OF_A_STEP: Final = 20_000
 """Some 5 ms; a request has as many values as a session has, and no step of the host may be long."""
+
+_REASONS: Final[dict[str, Callable[[str], SandboxRunError]]] = {
+    "memory": lambda said: SandboxMemoryError(f"the code wanted more than memory_bytes: {said}"),
+    "output": lambda said: SandboxOutputError(f"the result is too large: {said}"),
+    "error": lambda said: SandboxCrashError(f"the entry failed:\n{said}"),
+}
+"""By what the process says of itself why it has no result."""
 
 _SCALARS: Final = (str, int, type(None))
 _LISTS: Final = (list, tuple)
@@ -44,15 +58,7 @@ class Result:
     result: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The code failed without a result; *reason* is one of ``REASONS``."""
-
-    reason: str
-    message: str
-
-
-Frame = HostCall | Result | Failed
+Frame = HostCall | Result
 
 
 class FrameReader:
@@ -65,10 +71,11 @@ class FrameReader:
         self._values = 0
         self._count = _Count()
 
-    def feed(self, data: bytes) -> list[Frame]:
-        """Return the frames that *data* completes.
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Yield the frames that *data* completes, each as soon as it is read.
 
         Raises:
+            SandboxRunError: the process says that the code failed without a result.
             SandboxOutputError: the frames of this call together exceed ``received_bytes``.
             SandboxProtocolError: an honest process does not send this.
         """
@@ -78,7 +85,6 @@ class FrameReader:
                 f"the code sent more than the {self._limits.received_bytes} bytes of received_bytes"
             )
         self._buffer += data
-        found: list[Frame] = []
         while len(self._buffer) >= HEADER_BYTES:
             size = int.from_bytes(self._buffer[:HEADER_BYTES], "big")
             most = self._limits.sent_frame_bytes
@@ -90,13 +96,12 @@ class FrameReader:
             self._count.add(bytes(self._buffer[HEADER_BYTES + self._count.read : end]))
             self._require_few()
             if len(self._buffer) < end:
-                break
+                return
             text = bytes(memoryview(self._buffer)[HEADER_BYTES:end])
             del self._buffer[:end]
             self._values += self._count.values
             self._count = _Count()
-            found.append(_frame(_value(text, self._limits.frame_depth)))
-        return found
+            yield _frame(_value(text, self._limits.frame_depth))
 
     def _require_few(self) -> None:
         """Refuse a frame before its values exist: small as JSON, they are large in memory."""
@@ -229,8 +234,8 @@ def _frame(value: object) -> Frame:
         case {"kind": "result", "result": dict(result)} if size == 2:  # noqa: PLR2004
             return Result(result)
         case {"kind": "failed", "reason": str(reason), "message": str(message)} if (
-            size == 3 and reason in REASONS  # noqa: PLR2004
+            size == 3 and reason in _REASONS  # noqa: PLR2004
         ):
-            return Failed(reason, message[:_MESSAGE_CHARACTERS])
+            raise _REASONS[reason](message[:_MESSAGE_CHARACTERS])
     kind = value.get("kind") if isinstance(value, dict) else value
     raise SandboxProtocolError(f"a frame is of no known kind and shape: {str(kind)[:80]!r}")

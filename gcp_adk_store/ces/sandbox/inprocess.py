@@ -17,10 +17,9 @@ from gcp_adk_store.ces.sandbox.interface import (
     Clock,
     Limits,
     SandboxCrashError,
-    SandboxError,
-    SandboxTimeoutError,
+    reported,
 )
-from gcp_adk_store.ces.sandbox.supervision import Conversation, result_of
+from gcp_adk_store.ces.sandbox.supervision import Conversation
 from gcp_adk_store.ces.sandbox.zygotes import Channel
 
 
@@ -65,25 +64,21 @@ class InProcessSandbox:
 
         ours, theirs = socket.socketpair()
         work = partial(_work, self._entry, theirs, show, limits.sent_frame_bytes)
-        try:
-            with _shared_streams(), Channel(ours.detach()) as frames:
-                threading.Thread(target=work, name="gcp-adk-store-unsafe", daemon=True).start()
-                try:
-                    async with (clock or Clock()).limit(limits.wall_s) as timeout:
-                        verdict = await Conversation(frames, answer, limits).run(first)
-                finally:
-                    is_over.set()  # from now on its thread takes no streams
-            return result_of(verdict or SandboxCrashError("the code closed its connection to the host"))
-        except TimeoutError as exc:
-            if not timeout.expired():
-                raise
-            says = f"the code took longer than the {limits.wall_s:g} s of wall_s, and goes on in its thread"
-            raise _with(SandboxTimeoutError(says), shown) from exc
-        except SandboxError as exc:
-            raise _with(exc, shown) from None
-        finally:
-            if on_output is not None:
-                on_output("".join(shown))
+        late = f"the code took longer than the {limits.wall_s:g} s of wall_s, and goes on in its thread"
+        with (
+            reported(lambda: "".join(shown), on_output),
+            _shared_streams(),
+            Channel(ours.detach()) as frames,
+        ):
+            threading.Thread(target=work, name="gcp-adk-store-unsafe", daemon=True).start()
+            try:
+                async with (clock or Clock()).limit(limits.wall_s, late):
+                    result = await Conversation(frames, answer, limits).run(first)
+            finally:
+                is_over.set()  # from now on its thread takes no streams
+            if result is None:
+                raise SandboxCrashError("the code closed its connection to the host")
+            return result
 
     async def close(self) -> None:
         """Do nothing; the sandbox owns no process."""
@@ -127,8 +122,3 @@ def _work(entry: str, frames: socket.socket, show: Callable[[str], None], frame_
     with frames, contextlib.suppress(OSError, running.HostGoneError):
         conversation = running.Conversation(frames.fileno(), frame_bytes=frame_bytes)
         running.answer(running.load(entry), conversation, show)
-
-
-def _with(error: SandboxError, shown: list[str]) -> SandboxError:
-    error.output = error.output or "".join(shown)
-    return error

@@ -81,15 +81,22 @@ class Clock:
         self._stopped_at = 0.0
 
     @asynccontextmanager
-    async def limit(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
-        """Raise a TimeoutError in a block that takes longer than *seconds*, without stops."""
-        async with asyncio.timeout(seconds) as timeout:
-            self._timeout = timeout
-            _extend(timeout, self._unused_s() if self._stops else 0.0)
-            try:
+    async def limit(self, seconds: float, says: str) -> AsyncIterator[asyncio.Timeout]:
+        """Raise a SandboxTimeoutError in a block that takes longer than *seconds*, without stops.
+
+        The error *says* what took so long.
+        """
+        try:
+            async with asyncio.timeout(seconds) as timeout:
+                self._timeout = timeout
+                _extend(timeout, self._unused_s() if self._stops else 0.0)
                 yield timeout
-            finally:
-                self._timeout = None
+        except TimeoutError as exc:
+            if not timeout.expired():
+                raise  # of the block's own
+            raise SandboxTimeoutError(says) from exc
+        finally:
+            self._timeout = None
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
@@ -155,12 +162,17 @@ class SandboxProtocolError(SandboxRunError):
     """The code's process sent what no honest one sends."""
 
 
-REASONS: dict[str, Callable[[str], SandboxError]] = {
-    "memory": lambda said: SandboxMemoryError(f"the code wanted more than memory_bytes: {said}"),
-    "output": lambda said: SandboxOutputError(f"the result is too large: {said}"),
-    "error": lambda said: SandboxCrashError(f"the entry failed:\n{said}"),
-}
-"""By what the process says of itself why it has no result."""
+@contextmanager
+def reported(output: Callable[[], str], on_output: Callable[[str], None] | None) -> Iterator[None]:
+    """Give the *output* at the end of a block to *on_output*, and to an error of the sandbox."""
+    try:
+        yield
+    except SandboxError as exc:
+        exc.output = exc.output or output()
+        raise
+    finally:
+        if on_output is not None:
+            on_output(output())
 
 
 Answer = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]

@@ -7,9 +7,8 @@ import signal
 from collections.abc import Callable
 from typing import Any, Final
 
-from gcp_adk_store.ces.sandbox.frames import Failed, FrameReader, HostCall, Result, encoded
+from gcp_adk_store.ces.sandbox.frames import FrameReader, HostCall, encoded
 from gcp_adk_store.ces.sandbox.interface import (
-    REASONS,
     Answer,
     Clock,
     Limits,
@@ -19,6 +18,7 @@ from gcp_adk_store.ces.sandbox.interface import (
     SandboxOutputError,
     SandboxProtocolError,
     SandboxTimeoutError,
+    reported,
 )
 from gcp_adk_store.ces.sandbox.zygotes import Channel, Ended, ZygoteProcess
 
@@ -26,8 +26,7 @@ _EXIT_TIMEOUT_S: Final = 1.0  # for a process that closed its frames to end by i
 _CERTAIN_SHARE: Final = 0.75
 """Of cpu_s: the kernel kills by its count of whole ticks, which on a busy machine is more than was used."""
 
-_Verdict = Result | Failed | SandboxError | None
-"""What ended a call: its last frame, a violation, or None at the end of its frames."""
+_Talking = asyncio.Task[dict[str, Any] | None]
 _Collecting = asyncio.Task[SandboxOutputError | None]
 
 
@@ -47,26 +46,25 @@ async def supervise(
     printed = bytearray()
     collecting = asyncio.create_task(_collect(process.output, printed, limits))
     talking = asyncio.create_task(Conversation(process.frames, answer, limits).run(request))
-    try:
+    with reported(lambda: printed.decode(errors="replace"), on_output):
         return await _result(process, talking, collecting, limits, clock)
-    except SandboxError as exc:
-        exc.output = exc.output or printed.decode(errors="replace")
-        raise
-    finally:
-        if on_output is not None:
-            on_output(printed.decode(errors="replace"))
 
 
 async def _result(
     process: ZygoteProcess,
-    talking: asyncio.Task[_Verdict],
+    talking: _Talking,
     collecting: _Collecting,
     limits: Limits,
     clock: Clock,
 ) -> dict[str, Any]:
+    result: dict[str, Any] | None = None
+    failure: SandboxError | None = None
+    is_killed = False
     try:
-        verdict = await _verdict(talking, collecting, limits, clock)
-        is_killed = verdict is not None or not await _exits(process)
+        result = await _last_frame(talking, collecting, limits, clock)
+        is_killed = result is None and not await _exits(process)
+    except SandboxError as exc:
+        failure = exc
     except GeneratorExit:  # the event loop was closed, and nothing can be waited for
         raise
     except BaseException:
@@ -74,30 +72,23 @@ async def _result(
             await _end(process, talking, collecting)
         raise
     how = await _end(process, talking, collecting)
-    verdict = collecting.result() or verdict
-    return result_of(verdict or _error_of(how, limits, is_killed=is_killed))
+    if (failure := collecting.result() or failure) is not None:
+        raise failure
+    if result is None:
+        raise _error_of(how, limits, is_killed=is_killed)
+    return result
 
 
-def result_of(verdict: Result | Failed | SandboxError) -> dict[str, Any]:
-    """Return the result that a call ended with, or raise why it has none."""
-    if isinstance(verdict, Result):
-        return verdict.result
-    raise REASONS[verdict.reason](verdict.message) if isinstance(verdict, Failed) else verdict
-
-
-async def _verdict(
-    talking: asyncio.Task[_Verdict], collecting: _Collecting, limits: Limits, clock: Clock
-) -> _Verdict:
-    try:
-        async with clock.limit(limits.wall_s) as timeout:
-            await asyncio.wait((talking, collecting), return_when=asyncio.FIRST_COMPLETED)
-            if not talking.done() and collecting.result() is None:  # it closed its output, and goes on
-                await asyncio.wait((talking,))
-            return collecting.result() if not talking.done() else talking.result()
-    except TimeoutError:
-        if not timeout.expired():
-            raise  # out of answer()
-        return SandboxTimeoutError(f"the code took longer than the {limits.wall_s:g} s of wall_s")
+async def _last_frame(
+    talking: _Talking, collecting: _Collecting, limits: Limits, clock: Clock
+) -> dict[str, Any] | None:
+    """Return the result, or None at the end of the frames; raise what ended the call otherwise."""
+    async with clock.limit(limits.wall_s, f"the code took longer than the {limits.wall_s:g} s of wall_s"):
+        await asyncio.wait((talking, collecting), return_when=asyncio.FIRST_COMPLETED)
+        if not talking.done() and (excess := collecting.result()) is not None:
+            raise excess
+        await asyncio.wait((talking,))  # it may have closed its output, and go on
+        return talking.result()
 
 
 async def _collect(output: Channel, printed: bytearray, limits: Limits) -> SandboxOutputError | None:
@@ -119,7 +110,7 @@ async def _exits(process: ZygoteProcess) -> bool:
     return False
 
 
-async def _end(process: ZygoteProcess, talking: asyncio.Task[_Verdict], collecting: _Collecting) -> Ended:
+async def _end(process: ZygoteProcess, talking: _Talking, collecting: _Collecting) -> Ended:
     """End *process* and its readers; a cancellation takes effect after that.
 
     Not in a task of its own: a loop that ends cancels all tasks, so each has to go on with its wait itself.
@@ -171,19 +162,24 @@ class Conversation:
         self._served = 0
         self._writing = asyncio.Lock()
 
-    async def run(self, request: bytes) -> _Verdict:
-        """Send the request, serve the host calls, and return what ended them; raise errors of the answer."""
+    async def run(self, request: bytes) -> dict[str, Any] | None:
+        """Send the request, serve the host calls, and return the result; None if the frames end without one.
+
+        Raises:
+            SandboxRunError: the code failed without a result, or broke the protocol.
+            Exception: any of the answer.
+        """
         try:
-            verdict = await self._serve_all(request)
+            result = await self._serve_all(request)
         except GeneratorExit:  # the event loop was closed: nothing can be ended in it
             raise
         except BaseException:
             await self._stop()
             raise
         await self._stop()
-        return verdict
+        return result
 
-    async def _serve_all(self, request: bytes) -> _Verdict:
+    async def _serve_all(self, request: bytes) -> dict[str, Any] | None:
         self._reading = asyncio.create_task(self._frames.read())
         await self._frames.write(request)
         while True:
@@ -197,26 +193,16 @@ class Conversation:
                 if not data:
                     return None
                 self._reading = asyncio.create_task(self._frames.read())
-                verdict = self._receive(data)
-                if verdict is not None:
-                    return verdict
+                for frame in self._reader.feed(data):
+                    if not isinstance(frame, HostCall):
+                        return frame.result  # and what follows is not read
+                    self._serve(frame)
 
     async def _stop(self) -> None:
         tasks = [*self._serving.values(), *([] if self._reading is None else [self._reading])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _receive(self, data: bytes) -> _Verdict:
-        """Begin to serve the host calls in *data*; return the last frame, a violation, or None."""
-        try:
-            for frame in self._reader.feed(data):
-                if not isinstance(frame, HostCall):
-                    return frame
-                self._serve(frame)
-        except SandboxError as exc:
-            return exc
-        return None
 
     def _serve(self, call: HostCall) -> None:
         if call.id in self._serving:

@@ -22,8 +22,8 @@ from gcp_adk_store.ces.apps.layout import load_code, load_tools
 from gcp_adk_store.ces.guest.scanning import UNREADABLE
 from gcp_adk_store.ces.host.settings import SessionKey
 from gcp_adk_store.ces.sandbox.bubblewrap import path_of_bubblewrap
-from gcp_adk_store.ces.sandbox.frames import Result, encoded
-from gcp_adk_store.ces.sandbox.interface import Limits, SandboxError, SandboxRunError, SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.frames import encoded
+from gcp_adk_store.ces.sandbox.interface import Limits, SandboxRunError, SandboxUnavailableError
 from gcp_adk_store.ces.sandbox.supervision import Conversation
 from gcp_adk_store.ces.sandbox.zygotes import Channel
 from gcp_adk_store.ces.testing.outcomes import Outcome
@@ -214,14 +214,14 @@ class _File:
         try:
             async with self._clock:
                 first = await encoded("request", {"request": {}}, limits)
-                verdict = await Conversation(frames, self._handle, limits).run(first)
+                result = await Conversation(frames, self._handle, limits).run(first)
         except TimeoutError:
             return f"did not end within {_START_TIMEOUT_S if self._begun is None else self._wall_s:g} s"
         except (_PytestError, InvalidInputError) as exc:
             return str(exc)
-        if isinstance(verdict, SandboxError):
-            return f"{_UNEXPECTED}: {verdict}"
-        self._whole = isinstance(verdict, Result) and verdict.result.get("status") in _FINISHED
+        except SandboxRunError as exc:
+            return f"{_UNEXPECTED}: {exc}"
+        self._whole = result is not None and result.get("status") in _FINISHED
         return None
 
     @property

@@ -396,7 +396,7 @@ def test_a_clock_counts_its_stops_up_to_their_bound_not() -> None:
 
     async def stop() -> None:
         clock = Clock(longest_stop_s=100)
-        async with clock.limit(50) as timeout:
+        async with clock.limit(50, "") as timeout:
             end = timeout.when() or 0.0
             with clock.stopped():
                 assert timeout.when() == pytest.approx(end + 100)
@@ -406,7 +406,7 @@ def test_a_clock_counts_its_stops_up_to_their_bound_not() -> None:
                 assert timeout.when() == pytest.approx(end + 100)
         with clock.stopped():
             await asyncio.sleep(5)
-            async with clock.limit(50) as timeout:  # 10 s after the first; 10 s of the stops are used
+            async with clock.limit(50, "") as timeout:  # 10 s after the first; 10 s of the stops are used
                 assert timeout.when() == pytest.approx(end + 10 + 90)
 
     QuickTime().run(stop())

@@ -16,7 +16,7 @@ from gcp_adk_store.ces.sandbox import (
     SandboxProtocolError,
     SandboxTimeoutError,
 )
-from gcp_adk_store.ces.sandbox.frames import Failed, Frame, FrameReader, HostCall, Result, encoded
+from gcp_adk_store.ces.sandbox.frames import Frame, FrameReader, HostCall, Result, encoded
 from tests.ces.sandbox.conftest import no_host, run_in
 from tests.support.clock import PassingTime
 from tests.support.lengths import at_length
@@ -74,13 +74,13 @@ async def test_a_forged_frame_ends_the_run(sandbox: BubblewrapSandbox, frame: st
 async def test_of_two_results_the_first_counts_and_what_follows_is_not_read(
     sandbox: BubblewrapSandbox,
 ) -> None:
-    """Also a call; of names given twice, the last. Two calls of one number end the run."""
+    """Also a call, or noise; of names given twice, the last. Two calls of one number end the run."""
     result = '\'{"kind": "result", "result": {"x": 1, "x": 2}}\''
     call = "json.dumps({'kind': 'call', 'id': 1, 'call': {}})"
     again = "json.dumps({'kind': 'result', 'result': {'x': 3}})"
     code = f"""
 import os, json
-texts = [text.encode() for text in ({result}, {call}, {again})]
+texts = [text.encode() for text in ({result}, {call}, {again}, 'noise')]
 os.write(3, b"".join(len(text).to_bytes(4, "big") + text for text in texts))
 os.read(3, 1)
 """
@@ -130,11 +130,7 @@ values = st.recursive(
     max_leaves=10,
 )
 objects = st.dictionaries(st.text(), values, max_size=4)
-frames = (
-    st.builds(HostCall, st.integers(0, 2**31 - 1), objects)
-    | st.builds(Result, objects)
-    | st.builds(Failed, st.sampled_from(["memory", "output", "error"]), st.text())
-)
+frames = st.builds(HostCall, st.integers(0, 2**31 - 1), objects) | st.builds(Result, objects)
 others = values.map(json.dumps).map(str.encode).map(lambda text: len(text).to_bytes(4, "big") + text)
 """JSON of no known kind."""
 
@@ -147,8 +143,6 @@ def bytes_of(frame: Frame) -> bytes:
             kind, members = "call", {"id": number, "call": call}
         case Result(result):
             kind, members = "result", {"result": result}
-        case Failed(reason, message):
-            kind, members = "failed", {"reason": reason, "message": message}
     return asyncio.run(encoded(kind, members, Limits()))
 
 
@@ -173,7 +167,7 @@ def test_whatever_bytes_are_frames_or_one_kind_of_error(pieces: list[bytes]) -> 
     try:
         for piece in pieces:
             for frame in reader.feed(piece):
-                assert isinstance(frame, HostCall | Result | Failed)
+                assert isinstance(frame, HostCall | Result)
     except SandboxError as exc:
         assert isinstance(exc, SandboxProtocolError | SandboxOutputError)  # noqa: PT017
 
@@ -185,20 +179,21 @@ def test_a_frame_may_be_as_deep_and_as_large_as_its_limits() -> None:
         deep = [deep]
     text = "[" * 400
 
-    assert [Result({"a": deep})] == FrameReader(LIMITS).feed(bytes_of(Result({"a": deep})))
-    assert [Result({"a": text})] == FrameReader(LIMITS).feed(bytes_of(Result({"a": text})))
-    with pytest.raises(SandboxProtocolError, match="frame_depth"):
-        FrameReader(LIMITS).feed(bytes_of(Result({"a": [[deep]]})))
-    with pytest.raises(SandboxProtocolError, match="frame_values"):
-        FrameReader(LIMITS).feed(bytes_of(Result({"a": [1] * 501})))
-    with pytest.raises(SandboxProtocolError, match="frame_bytes"):
-        FrameReader(LIMITS).feed(bytes_of(Result({"a": "x" * 4096})))
+    def passes(value: Any, limits: Limits) -> bool:
+        frame = Result({"a": value})
+        return [frame] == [*FrameReader(limits).feed(bytes_of(frame))]
+
+    assert passes(deep, LIMITS)
+    assert passes(text, LIMITS)
+    for value, limit in (([[deep]], "frame_depth"), ([1] * 501, "frame_values"), ("x" * 4096, "frame_bytes")):
+        with pytest.raises(SandboxProtocolError, match=limit):
+            passes(value, LIMITS)
 
     limits = Limits(frame_values=10)
 
-    assert [Result({"a": 10**700})] == FrameReader(limits).feed(bytes_of(Result({"a": 10**700})))
+    assert passes(10**700, limits)
     with pytest.raises(SandboxProtocolError, match="more than 800 characters, 80 for each of frame_values"):
-        FrameReader(limits).feed(bytes_of(Result({"a": 10**800})))
+        passes(10**800, limits)
 
 
 @settings(max_examples=at_length(20, 50), deadline=None)
@@ -232,4 +227,4 @@ def test_frames_together_have_limits(value: Any, error: type[SandboxError], limi
     reader = FrameReader(LIMITS)
 
     with pytest.raises(error, match=limit):
-        [reader.feed(bytes_of(HostCall(1, {"a": value}))) for _ in range(20)]
+        [[*reader.feed(bytes_of(HostCall(1, {"a": value})))] for _ in range(20)]
