@@ -5,7 +5,6 @@ other process, no environment. ``docs/ces-sandbox.md`` says what protects from w
 """
 
 import asyncio
-import base64
 import json
 import os
 import shutil
@@ -34,7 +33,7 @@ _SITE: Final = "/sandbox/site"
 _CODE: Final = "/sandbox/code"
 _START: Final = f"""\
 import sys; sys.path.insert(0, {_CODE!r})
-import {_ZYGOTE} as inside; inside.main(int(sys.argv[1]))"""
+import {_ZYGOTE} as inside; inside.main(sys.argv[1], int(sys.argv[2]))"""
 _NOBODY: Final = 65_534
 _ZONES: Final = "/usr/share/zoneinfo"
 _SYS_ADMIN: Final = 1 << 21
@@ -114,9 +113,13 @@ class BubblewrapSandbox:
         """Run the entry once, in a process of its own; see ``Sandbox.run``."""
         first = await encoded("request", {"request": request}, limits)
         clock = clock or Clock()
+        alike = replace(limits, wall_s=1)
         async with self._limiter.permit():
             # The clock of the keeper ignores stops; it is for a host that does not end a run in time.
-            process = await self._started(limits, wall_s=limits.wall_s + clock.longest_stop_s)
+            process = await self._started(alike, wall_s=limits.wall_s + clock.longest_stop_s)
+            if self._has_spare and self._zygote is not None:
+                # Made after the request is on its way, while the code runs.
+                asyncio.get_running_loop().call_later(0, self._zygote.make_spare, alike)
             try:
                 return await supervise(
                     process, first, answer, limits=limits, on_output=on_output, clock=clock
@@ -125,64 +128,68 @@ class BubblewrapSandbox:
                 process.close()
 
     async def start(self) -> str:
-        """Start the sandbox before its first run, and return its version of Python.
+        """Start the sandbox and a process in it, before its first run, and return its version of Python.
 
         Raises:
             SandboxUnavailableError: it cannot run here; the message says what to install or to allow.
         """
-        return await _version(self._current_zygote())
+        async with self._limiter.permit():
+            (await self._started(Limits(), wall_s=1)).close()
+        return ".".join(map(str, self._opened().interpreter.version))
 
     async def close(self) -> None:
         """End the sandbox; runs that have not ended raise a SandboxCrashError."""
         with self._guard:
             zygote, self._zygote = self._zygote, None
-        if zygote is not None:
-            zygote.close()
         if zygote is not None and zygote.is_ours:
+            zygote.close()
             await asyncio.shield(asyncio.wrap_future(zygote.over))
 
     async def _started(self, limits: Limits, *, wall_s: float) -> ZygoteProcess:
-        alike = replace(limits, wall_s=1)
         for _ in range(_ATTEMPTS):
             zygote = self._current_zygote()
-            await _version(zygote)
             async with self._starts.permit():
-                process = _new_process(zygote, alike)
-                if process is not None and await self._begins(process, wall_s):
-                    if self._has_spare:  # made after the request is on its way, while the code runs
-                        asyncio.get_running_loop().call_later(0, zygote.make_spare, alike)
+                process = zygote.process(limits)
+                if process is not None and await self._begins(zygote, process, wall_s):
                     return process
-            if process is None:
+            if zygote.is_over:
                 zygote.close()
+                why = await asyncio.shield(asyncio.wrap_future(zygote.over))
+                if not zygote.has_begun:
+                    raise why
         raise SandboxUnavailableError("the sandbox ends right after its start")
 
-    async def _begins(self, process: ZygoteProcess, wall_s: float) -> bool:
+    async def _begins(self, zygote: Zygote, process: ZygoteProcess, wall_s: float) -> bool:
         begins = False
         try:
             async with asyncio.timeout(self._patience_s):
-                begins = await process.is_ready() and process.begin(wall_s)
+                begins = await process.begins(wall_s)
         except TimeoutError as exc:
+            if not zygote.has_begun:
+                zygote.close()
             raise SandboxUnavailableError(
                 f"the sandbox did not start a process within the {self._patience_s:g} s of patience_s"
             ) from exc
         finally:
             if not begins:
                 process.close()
+        zygote.has_begun |= begins
         return begins
 
     def _current_zygote(self) -> Zygote:
         with self._guard:
-            if self._zygote is not None and not self._zygote.is_ours:
-                self._zygote.close()
             if self._zygote is None or self._zygote.is_over:
-                self._zygote = Zygote(self._prepare, patience_s=self._patience_s)
+                self._zygote = Zygote(self._command)
                 self._zygote.start()
             return self._zygote
 
-    def _prepare(self) -> tuple[list[str], bytes]:
-        """Return the command of a zygote, without the number of its socket, and the first message to it."""
+    def _opened(self) -> Environment:
+        return open_environment(self._environment or installed_folder())
+
+    def _command(self) -> list[str]:
+        """Return the command of a zygote, without the number of its socket."""
         bwrap = path_of_bubblewrap(self._bwrap)
-        environment = open_environment(self._environment or installed_folder())
+        environment = self._opened()
         code = carried_code(environment, [_ZYGOTE, self._entry.partition(":")[0]])
         is_root = _is_privileged()
         config = {
@@ -190,23 +197,9 @@ class BubblewrapSandbox:
             "paths": (_SITE, _CODE),
             "preload": self._preload,
             "uid": _NOBODY if is_root else None,
-            "filter": base64.b64encode(program()).decode(),
+            "filter": program().hex(),
         }
-        return _command(bwrap, environment, code, is_root=is_root), json.dumps(config).encode()
-
-
-def _new_process(zygote: Zygote, limits: Limits) -> ZygoteProcess | None:
-    """Return a new process, or None if the zygote has ended."""
-    try:
-        return zygote.process(limits)
-    except ConnectionError:
-        return None
-    except OSError as exc:
-        raise SandboxUnavailableError(f"the sandbox cannot start a process now: {exc}") from exc
-
-
-async def _version(zygote: Zygote) -> str:
-    return await asyncio.shield(asyncio.wrap_future(zygote.ready))
+        return [*_command(bwrap, environment, code, is_root=is_root), json.dumps(config)]
 
 
 def _command(bwrap: str, environment: Environment, code: Path, *, is_root: bool) -> list[str]:

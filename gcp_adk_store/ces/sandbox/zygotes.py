@@ -74,17 +74,22 @@ async def _ready(handle: int, add: Callable[..., object], remove: Callable[[int]
             remove(handle)
 
 
-_PACKET_BYTES: Final = 64 * 1024
 _SAID_BYTES: Final = 4000
-_OF_RIGHTS: Final = re.compile(r"^bwrap: .*(permi|namespace)", re.IGNORECASE | re.MULTILINE)
-_TO_ALLOW: Final = """\
-the sandbox could not be started: {reason}
+_OF_RIGHTS: Final = re.compile(
+    r"^bwrap: .*(permi|namespace)|unshare|not permitted", re.IGNORECASE | re.MULTILINE
+)
+_TO_ALLOW: Final = """
 It needs user namespaces. Allow them: in a container by
   docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined ...
 on Ubuntu by
   sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0
 and on old Debian by
   sudo sysctl kernel.unprivileged_userns_clone=1"""
+
+
+def _not_started(what: str, said: str) -> SandboxUnavailableError:
+    way_out = _TO_ALLOW if _OF_RIGHTS.search(said) else ""
+    return SandboxUnavailableError(f"{what} could not be started: {said or 'it ended at once'}{way_out}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +121,11 @@ class ZygoteProcess:
         with contextlib.suppress(OSError):  # the keeper is gone, and so is its process
             self._control.shutdown(socket.SHUT_WR)
 
-    def begin(self, wall_s: float) -> bool:
-        """Have the keeper kill it *wall_s* seconds from now; return False if it has ended already."""
-        try:
-            self._control.send(str(wall_s).encode())
-        except OSError:
-            return False
-        return True
+    async def begins(self, wall_s: float) -> bool:
+        """Wait until it is about to run the entry, and have the keeper kill it *wall_s* seconds later.
 
-    async def is_ready(self) -> bool:
-        """Wait until it is about to run the entry; return False if another one may be.
-
-        That is so if the zygote has ended, or a spare process could not be started when it was made.
+        Returns False if another one may begin: the zygote or this process has ended, or a spare process could
+        not be started when it was made.
 
         Raises:
             SandboxUnavailableError: the process could not be started.
@@ -135,12 +133,15 @@ class ZygoteProcess:
         packet = await self._status.read()
         if not packet:
             return False
-        failed = json.loads(packet).get("failed")
-        if failed is not None and self.is_spare:
+        said = json.loads(packet)
+        if "began" not in said and not self.is_spare:
+            failed = said.get("failed", "it ended while it was set up")
+            raise _not_started("the process of the code", failed)
+        try:
+            self._control.send(str(wall_s).encode())
+        except OSError:
             return False
-        if failed is not None:
-            raise SandboxUnavailableError(f"the process of the code could not be started: {failed}")
-        return True
+        return "began" in said
 
     async def ended(self) -> Ended:
         """Wait for the report of the keeper; raise a SandboxCrashError if the whole sandbox ended."""
@@ -156,10 +157,6 @@ class ZygoteProcess:
     def close(self) -> None:
         """Close the connections, and kill a process that still runs."""
         self.kill()  # what a fork of the host has copies of is not closed
-        self.let_go()
-
-    def let_go(self) -> None:
-        """Close the connections alone: those of a fork of the host are copies."""
         self._control.detach()
         for each in (self.frames, self.output, self._status):
             each.close()
@@ -168,33 +165,34 @@ class ZygoteProcess:
 class Zygote:
     """A sandbox's process that forks others; it lives until it is closed, or its host ends."""
 
-    def __init__(self, prepare: Callable[[], tuple[list[str], bytes]], *, patience_s: float) -> None:
-        """Prepare to start a zygote, which is to answer within *patience_s* seconds.
-
-        *prepare* may block. It returns the command, without the number of the zygote's socket, and the packet
-        that says what the zygote is to load.
-        """
-        self._spare: ZygoteProcess | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._prepare = prepare
-        self._patience_s = patience_s
+    def __init__(self, command: Callable[[], list[str]]) -> None:
+        """Prepare to start a zygote by *command*, which may block, and the number of the zygote's socket."""
+        self.has_begun = False
+        """Whether one of its processes was about to run its entry."""
+        self.over: Future[BaseException] = Future()
+        """Done once its processes are gone: why it did not start, if none of them had begun."""
+        self._command = command
         self._control, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.setblocking(False)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._spare: ZygoteProcess | None = None
         self._guard = threading.Lock()
         self._owner_pid = os.getpid()
-        self.ready: Future[str] = Future()
-        """Its version of Python; or why it did not start, a SandboxUnavailableError."""
-        self.over: Future[None] = Future()
-        """Done once its processes are gone."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it has ended, is closed, or belongs to the parent of this process."""
-        return self.over.done() or self._control.fileno() < 0 or not self.is_ours
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process started it, and notices its end."""
+        """Whether this process started it, and not a parent of this one."""
         return self._owner_pid == os.getpid()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, or is closed."""
+        try:
+            return not self._control.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
     def start(self) -> None:
         """Start it, in a thread that lives as long: the kernel ends it when the thread that made it ends."""
@@ -202,75 +200,59 @@ class Zygote:
             threading.Thread(target=self._live, name="gcp-adk-store-sandbox", daemon=True).start()
         except RuntimeError as exc:  # without the thread, those who wait would wait for ever
             self._theirs.close()
-            self._give_up(SandboxUnavailableError(f"the sandbox could not be started: {exc}"))
+            self._end(_not_started("the sandbox", str(exc)))
 
     def _live(self) -> None:
+        why: BaseException
         try:
-            self._start_process()
+            why = _not_started("the sandbox", self._said())
         except (OSError, ValueError) as exc:
-            self._give_up(SandboxUnavailableError(f"the sandbox could not be started: {exc}"))
-        except BaseException as exc:  # noqa: BLE001  # ready passes it on
-            self._give_up(exc)
+            why = _not_started("the sandbox", str(exc))
+        except BaseException as exc:  # noqa: BLE001  # those who wait raise it
+            why = exc
+        self._end(why)
 
-    def _give_up(self, failure: BaseException) -> None:
-        self.close()
-        if not self.ready.done():
-            self.ready.set_exception(failure)
-        self.over.set_result(None)
-
-    def _start_process(self) -> None:
-        with self._theirs:
-            command, config = self._prepare()
-            process = subprocess.Popen(
-                [*command, str(self._theirs.fileno())],
+    def _said(self) -> str:
+        """Start it, and return the end of what it said, once it has ended."""
+        with self._theirs as theirs:
+            self._process = subprocess.Popen(
+                [*self._command(), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                pass_fds=(self._theirs.fileno(),),
+                pass_fds=(theirs.fileno(),),
                 env={},
                 cwd="/",
             )
-        self._process = process
-        with process:
-            assert process.stderr is not None  # noqa: S101  # a pipe was asked for
-            try:
-                version = self._handshake(config)
-            except (OSError, ValueError, SandboxUnavailableError) as exc:
-                process.kill()
-                said = process.stderr.read(_SAID_BYTES).decode(errors="replace").strip()
-                if _OF_RIGHTS.search(said):
-                    raise SandboxUnavailableError(_TO_ALLOW.format(reason=said)) from exc
-                raise SandboxUnavailableError(said or str(exc)) from exc
-            self.ready.set_result(version)
-            while process.stderr.read(_SAID_BYTES):
-                pass  # until the zygote ends; its text is not needed
+        said = b""
+        with self._process as process:
+            while process.stderr is not None and (piece := process.stderr.read(_SAID_BYTES)):
+                said = (said + piece)[-_SAID_BYTES:]
+        return said.decode(errors="replace").strip()
+
+    def _end(self, why: BaseException) -> None:
         self.close()
-        self.over.set_result(None)
+        self.over.set_result(why)
 
-    def _handshake(self, config: bytes) -> str:
-        self._control.settimeout(self._patience_s)
-        self._control.send(config)
-        answer = json.loads(self._control.recv(_PACKET_BYTES) or b"{}")
-        if "refused" in answer:
-            raise SandboxUnavailableError(_TO_ALLOW.format(reason=answer["refused"]))
-        if "python" not in answer:
-            raise SandboxUnavailableError(answer.get("failed", "the sandbox ended at once"))
-        self._control.setblocking(False)
-        return str(answer["python"])
-
-    def process(self, limits: Limits) -> ZygoteProcess:
+    def process(self, limits: Limits) -> ZygoteProcess | None:
         """Return a process that waits for its request: the spare one if it has *limits*, or a new one.
 
+        None if the zygote has ended.
+
         Raises:
-            ConnectionError: the zygote is gone.
-            OSError: this process or the zygote lacks descriptors or processes; other runs go on.
+            SandboxUnavailableError: descriptors are missing, or the zygote is behind; other runs go on.
         """
         with self._guard:
             spare = self._spare
             if spare is not None and spare.limits == limits:
                 self._spare = None
                 return spare
-        return self._spawn(limits)
+        try:
+            return self._spawn(limits)
+        except ConnectionError:
+            return None
+        except OSError as exc:
+            raise SandboxUnavailableError(f"the sandbox cannot start a process now: {exc}") from exc
 
     def make_spare(self, limits: Limits) -> None:
         """Start a spare process, unless there is one; runs of other limits leave it where it is."""
@@ -314,12 +296,11 @@ class Zygote:
     def close(self) -> None:
         """End it and all of its processes, without waiting."""
         with self._guard:
-            if self.is_ours:
-                with contextlib.suppress(OSError):  # the zygote ended first
-                    self._control.shutdown(socket.SHUT_RDWR)  # a fork of the host may have a copy
-                if self._process is not None:
-                    self._process.kill()  # it may load modules, which nobody waits for
+            with contextlib.suppress(OSError):  # the zygote ended first
+                self._control.shutdown(socket.SHUT_RDWR)  # a fork of the host may have a copy
+            if self._process is not None:
+                self._process.kill()  # it may load modules, which nobody waits for
             self._control.close()
             spare, self._spare = self._spare, None
         if spare is not None:
-            spare.close() if self.is_ours else spare.let_go()
+            spare.close()

@@ -214,17 +214,17 @@ async def test_a_process_that_is_ended_before_it_begins_is_made_again_and_ends_n
     sandbox: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where memory runs out for its keeper."""
-    is_ready = ZygoteProcess.is_ready
+    begins = ZygoteProcess.begins
     ended: list[ZygoteProcess] = []
 
-    async def once_ended(process: ZygoteProcess) -> bool:
+    async def once_ended(process: ZygoteProcess, wall_s: float) -> bool:
         if ended:
-            return await is_ready(process)
+            return await begins(process, wall_s)
         ended.append(process)
         return False
 
     other = await begun(sandbox)
-    monkeypatch.setattr(ZygoteProcess, "is_ready", once_ended)
+    monkeypatch.setattr(ZygoteProcess, "begins", once_ended)
 
     assert 2 == await run_in(sandbox, "result = 1 + 1")
     assert 1 == len(ended)

@@ -192,6 +192,32 @@ async def test_why_bubblewrap_does_not_start_is_reported(environment_folder: Pat
         assert is_of_rights == ("user namespaces" in str(caught.value))
 
 
+REFUSES = """
+import json, os, socket, sys
+with socket.socket(fileno=int(sys.argv[-1])) as host:
+    _, (_, _, status), *_ = socket.recv_fds(host, 65536, 3)
+    os.write(status, json.dumps({"failed": sys.argv[1]}).encode())
+    host.recv(1)
+"""
+
+
+async def test_what_the_kernel_refuses_a_process_is_reported_at_the_start(
+    environment_folder: Path, tmp_path: Path
+) -> None:
+    """As where bubblewrap gets its namespaces, and a process of a run none of its own."""
+    stands_in = tmp_path / "bwrap"
+    (tmp_path / "refuses.py").write_text(REFUSES)
+    for said, is_of_rights in (("unshare: No space left on device", True), ("out of processes", False)):
+        stands_in.write_text(f"#!/bin/sh\nexec {sys.executable} {tmp_path}/refuses.py '{said}' \"$@\"\n")
+        stands_in.chmod(0o755)
+        box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, bwrap=str(stands_in))
+        with pytest.raises(SandboxUnavailableError, match=f"process .* not be started: {said}") as caught:
+            await box.start()
+        await box.close()
+
+        assert is_of_rights == ("user namespaces" in str(caught.value))
+
+
 async def test_without_a_sandbox_code_is_warned_of_and_does_the_same() -> None:
     """In this process: results, host calls and their failures."""
     with pytest.warns(UnsafeSandboxWarning, match="only for debugging"):

@@ -98,8 +98,6 @@ import os, signal, socket, sys
 from gcp_adk_store.ces.sandbox.inside import keeping
 keeping._GRACE_S = 0.1
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-reads, writes = os.pipe()
-os.write(writes, b"ready")
 code = os.fork()
 if code == 0:
     signal.pause()
@@ -107,8 +105,7 @@ if {message!r}:
     ours.send({message!r})
 else:
     ours.shutdown(socket.SHUT_WR)
-ended = keeping._watch(code, theirs.fileno(), reads)
-print(ended["status"])
+print(keeping._watch(code, theirs.fileno())[0])
 """
 
 

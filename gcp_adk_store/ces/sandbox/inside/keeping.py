@@ -2,7 +2,8 @@
 
 The keeper is forked from the zygote for one call, and forks the call's process. It holds the one end of the
 status socket; when the host closes the other, it kills. The call's process is the first of its PID namespace,
-so that it sees only itself, and every process that it starts ends with it.
+so that it sees only itself, and every process that it starts ends with it. Over the same socket it tells the
+host that it is about to run the entry, or why it cannot; then it closes its copy.
 """
 
 import contextlib
@@ -10,6 +11,7 @@ import ctypes
 import fcntl
 import json
 import os
+import resource
 import select
 import signal
 from collections.abc import Mapping
@@ -108,8 +110,7 @@ DEVICES: Final = ("/dev/null", "/dev/urandom")
 """Of the host: all that a call sees of its devices."""
 _GRACE_S: Final = 5.0  # the host's own clock comes first
 _FRAMES: Final = 3
-_READY: Final = 4
-_OK: Final = b"ready"
+_STATUS: Final = 4
 _INSIDE_ID: Final = 1000
 _FIRST_TO_END: Final = "1000"  # the highest score: rather a call than its host, where memory runs out
 
@@ -141,48 +142,61 @@ def isolate(uid: int | None) -> None:
         remount_read_only(path)
 
 
+def fork(status: int) -> int:
+    """Fork; if the kernel refuses a process, report that to *status* and return -1."""
+    try:
+        return os.fork()
+    except OSError as exc:
+        _tell(status, failed=str(exc))
+        return -1
+
+
+def _tell(status: int, /, **said: Any) -> None:
+    os.write(status, json.dumps(said).encode())
+
+
 def keep(
-    entry: Entry, *, status: int, frames: int, output: int, limits: Mapping[str, Any], seal: Mapping[str, Any]
+    entry: Entry,
+    *,
+    status: int,
+    frames: int,
+    output: int,
+    limits: Mapping[str, Any],
+    config: Mapping[str, Any],
 ) -> NoReturn:
-    """Run a call, send how it ended to *status*, and end this process."""
+    """Run a call, tell *status* why it does not begin, or how it ended, and end this process."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
-        isolate(seal["uid"])
-        said, says = os.pipe()
-        child = os.fork()
+        isolate(config["uid"])
+        child = fork(status)
         if child == 0:
-            _become_call(entry, frames=frames, output=output, ready=says, limits=limits, seal=seal)
-        for each in (frames, output, says):
-            os.close(each)
-        ended = _watch(child, status, said)
+            program = bytes.fromhex(config["filter"])
+            _become_call(entry, frames=frames, output=output, status=status, limits=limits, program=program)
+        if child > 0:
+            os.close(frames)
+            os.close(output)
+            how, used = _watch(child, status)
+            _tell(status, status=how, cpu_s=used.ru_utime + used.ru_stime)
     except OSError as exc:
-        ended = {"failed": str(exc)}
-    try:
-        os.write(status, json.dumps(ended).encode())
+        _tell(status, failed=str(exc))
     finally:
         os._exit(0)
 
 
-def _watch(child: int, status: int, said: int) -> dict[str, Any]:
-    word = os.read(said, select.PIPE_BUF)
-    os.close(said)
-    if word == _OK:
-        os.write(status, json.dumps({"began": True}).encode())
-        handle = os.pidfd_open(child)
-        poll = select.poll()
-        poll.register(handle, select.POLLIN)
-        poll.register(status, select.POLLIN)
-        # The host sends the wall time with the request, which may come long after the process is ready.
-        # Read in any case: a socket that is closed with something unread loses what was sent over it.
-        if status in dict(poll.poll()) and (text := _read(status)):
-            poll.poll((float(text) + _GRACE_S) * 1000)
-        # Killing what has ended already changes nothing: it is not waited for yet.
+def _watch(child: int, status: int) -> tuple[int, resource.struct_rusage]:
+    """Kill *child* when the host says so, or its time is over; return how it ended, and what it used."""
+    poll = select.poll()
+    poll.register(os.pidfd_open(child), select.POLLIN)
+    poll.register(status, select.POLLIN)
+    # The host sends the wall time with the request, which may come long after the process is ready.
+    # Read in any case: a socket that is closed with something unread loses what was sent over it.
+    if status in dict(poll.poll()) and (text := _read(status)):
+        poll.poll((float(text) + _GRACE_S) * 1000)
+    # Killing what has ended already changes nothing: it is not waited for yet.
     os.kill(child, signal.SIGKILL)
     _, how, used = os.wait4(child, 0)
-    if word != _OK:
-        return {"failed": word.decode(errors="replace") or "the call's process ended while it was set up"}
-    return {"status": how, "cpu_s": used.ru_utime + used.ru_stime, "peak_bytes": used.ru_maxrss * 1024}
+    return how, used
 
 
 def _read(status: int) -> bytes:
@@ -194,33 +208,35 @@ def _read(status: int) -> bytes:
 
 
 def _become_call(
-    entry: Entry, *, frames: int, output: int, ready: int, limits: Mapping[str, Any], seal: Mapping[str, Any]
+    entry: Entry, *, frames: int, output: int, status: int, limits: Mapping[str, Any], program: bytes
 ) -> NoReturn:
     """Give up everything but a channel, then run the entry; never returns into the zygote's code."""
     try:
         die_with_parent(signal.SIGKILL)
         os.setsid()  # kill(0) reaches a process group in every namespace
-        _arrange(frames=frames, output=output, ready=ready)
+        _arrange(frames=frames, output=output, status=status)
         try:
-            _seal(limits, seal["filter"])
+            _seal(limits, program)
         except (OSError, ValueError) as exc:
-            os.write(_READY, str(exc).encode()[: select.PIPE_BUF])
+            _tell(_STATUS, failed=str(exc))
             os._exit(1)
-        os.write(_READY, _OK)
-        os.close(_READY)
+        _tell(_STATUS, began=True)
+        os.close(_STATUS)
         running.run(entry, _FRAMES, limits)
     finally:
         os._exit(1)
 
 
-def _arrange(*, frames: int, output: int, ready: int) -> None:
-    """Keep standard input, both outputs, the frames and, until all is done, the word to the keeper."""
+def _arrange(*, frames: int, output: int, status: int) -> None:
+    """Keep standard input, both outputs, the frames and, until all is done, the way to tell the host."""
     # The copies lie above all targets, so that dup2 overwrites no source.
-    frames, output, ready = (fcntl.fcntl(each, fcntl.F_DUPFD, _READY + 1) for each in (frames, output, ready))
+    frames, output, status = (
+        fcntl.fcntl(each, fcntl.F_DUPFD, _STATUS + 1) for each in (frames, output, status)
+    )
     nothing = os.open("/dev/null", os.O_RDONLY)
-    for source, target in ((nothing, 0), (output, 1), (output, 2), (frames, _FRAMES), (ready, _READY)):
+    for source, target in ((nothing, 0), (output, 1), (output, 2), (frames, _FRAMES), (status, _STATUS)):
         os.dup2(source, target)
-    os.closerange(_READY + 1, os.sysconf("SC_OPEN_MAX"))
+    os.closerange(_STATUS + 1, os.sysconf("SC_OPEN_MAX"))
 
 
 def _seal(limits: Mapping[str, Any], program: bytes) -> None:

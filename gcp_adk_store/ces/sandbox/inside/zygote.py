@@ -4,13 +4,11 @@ No user code ever runs in this process. It has one thread, so that a fork has al
 socket of packets that no call's process holds.
 """
 
-import base64
 import contextlib
 import gc
 import importlib.util
 import json
 import os
-import platform
 import signal
 import socket
 import sys
@@ -23,24 +21,18 @@ _PACKET_BYTES: Final = 64 * 1024
 _HANDLES: Final = 3
 
 
-def main(control: int) -> NoReturn:
+def main(config: str, control: int) -> NoReturn:
     """Serve the host on the socket *control* until it closes it."""
-    host = socket.socket(fileno=control)
     try:
-        _serve(host, json.loads(host.recv(_PACKET_BYTES)))
+        _serve(json.loads(config), socket.socket(fileno=control))
     except BaseException:  # noqa: BLE001  # the host shows it
-        host.send(json.dumps({"failed": traceback.format_exc()[-4000:]}).encode())
+        traceback.print_exc()
     finally:
         os._exit(0)
 
 
-def _serve(host: socket.socket, config: dict[str, Any]) -> None:
+def _serve(config: dict[str, Any], host: socket.socket) -> None:
     keeping.set_dumpable(False)
-    seal = {"uid": config["uid"], "filter": base64.b64decode(config["filter"])}
-    refused = _why_not_isolated(seal["uid"])
-    if refused:
-        host.send(json.dumps({"refused": refused}).encode())
-        return
     sys.path[:0] = config["paths"]
     entry = running.load(config["entry"])
     absent = [name for name in config["preload"] if importlib.util.find_spec(name.partition(".")[0]) is None]
@@ -48,7 +40,6 @@ def _serve(host: socket.socket, config: dict[str, Any]) -> None:
         raise ModuleNotFoundError(f"No module named {absent[0]!r}")
     gc.freeze()  # a collection in a call would copy every page
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are reaped by the kernel
-    host.send(json.dumps({"python": platform.python_version()}).encode())
     is_prepared = False
     while True:
         packet, handles, _, _ = socket.recv_fds(host, _PACKET_BYTES, _HANDLES)
@@ -56,11 +47,10 @@ def _serve(host: socket.socket, config: dict[str, Any]) -> None:
             return
         if len(handles) == _HANDLES:
             frames, output, status = handles
-            if _fork(status) == 0:
+            if keeping.fork(status) == 0:
                 host.close()
-                keeping.keep(
-                    entry, status=status, frames=frames, output=output, limits=json.loads(packet), seal=seal
-                )
+                limits = json.loads(packet)
+                keeping.keep(entry, status=status, frames=frames, output=output, limits=limits, config=config)
         for each in handles:
             os.close(each)
         if not is_prepared:  # now, so that the first call need not wait for it
@@ -76,31 +66,3 @@ def _prepare(config: dict[str, Any]) -> None:
     running.warm_up(config["entry"])
     gc.collect()
     gc.freeze()
-
-
-def _fork(status: int) -> int:
-    """Fork; if the kernel refuses a process, report that to *status* and go on with the others."""
-    try:
-        return os.fork()
-    except OSError as exc:
-        os.write(status, json.dumps({"failed": str(exc)}).encode())
-        return -1
-
-
-def _why_not_isolated(uid: int | None) -> str:
-    """Return what the kernel refuses of what every call needs; nothing where it refuses nothing."""
-    reads, writes = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            keeping.isolate(uid)
-            keeping.mount_tmpfs("/tmp", flags=keeping.MS_NOSUID, options="size=4k")  # noqa: S108
-        except OSError as exc:
-            os.write(writes, str(exc).encode())
-        finally:
-            os._exit(0)
-    os.close(writes)
-    says = os.read(reads, _PACKET_BYTES)
-    os.close(reads)
-    os.waitpid(child, 0)
-    return says.decode(errors="replace")
