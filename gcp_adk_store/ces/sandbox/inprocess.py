@@ -20,7 +20,6 @@ from gcp_adk_store.ces.sandbox.interface import (
     reported,
 )
 from gcp_adk_store.ces.sandbox.supervision import Conversation
-from gcp_adk_store.ces.sandbox.zygotes import Channel
 
 
 class UnsafeSandboxWarning(UserWarning):
@@ -63,17 +62,14 @@ class InProcessSandbox:
             shown.append(text)
 
         ours, theirs = socket.socketpair()
+        ours.settimeout(0)
         work = partial(_work, self._entry, theirs, show, limits.sent_frame_bytes)
         late = f"the code took longer than the {limits.wall_s:g} s of wall_s, and goes on in its thread"
-        with (
-            reported(lambda: "".join(shown), on_output),
-            _shared_streams(),
-            Channel(ours.detach()) as frames,
-        ):
+        with reported(lambda: "".join(shown), on_output), _shared_streams(), ours:
             threading.Thread(target=work, name="gcp-adk-store-unsafe", daemon=True).start()
             try:
                 async with (clock or Clock()).limit(limits.wall_s, late):
-                    result = await Conversation(frames, answer, limits).run(first)
+                    result = await Conversation(ours, answer, limits).run(first)
             finally:
                 is_over.set()  # from now on its thread takes no streams
             if result is None:

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import io
 import os
 import signal
+import socket
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -20,7 +22,7 @@ from gcp_adk_store.ces.sandbox.interface import (
     SandboxTimeoutError,
     reported,
 )
-from gcp_adk_store.ces.sandbox.zygotes import Channel, Ended, ZygoteProcess
+from gcp_adk_store.ces.sandbox.zygotes import Ended, ZygoteProcess, receive
 
 _EXIT_TIMEOUT_S: Final = 1.0  # for a process that closed its frames to end by itself
 _CERTAIN_SHARE: Final = 0.75
@@ -91,8 +93,8 @@ async def _last_frame(
         return talking.result()
 
 
-async def _collect(output: Channel, printed: bytearray, limits: Limits) -> SandboxOutputError | None:
-    while data := await output.read():
+async def _collect(output: io.FileIO, printed: bytearray, limits: Limits) -> SandboxOutputError | None:
+    while data := await receive(output):
         room = limits.output_bytes - len(printed)
         printed += data[:room]
         if len(data) > room:
@@ -150,9 +152,9 @@ def _error_of(how: Ended, limits: Limits, *, is_killed: bool) -> SandboxError:
 
 
 class Conversation:
-    """The frames of one call."""
+    """The frames of one call, over a socket that does not block."""
 
-    def __init__(self, frames: Channel, answer: Answer, limits: Limits) -> None:
+    def __init__(self, frames: socket.socket, answer: Answer, limits: Limits) -> None:
         self._frames = frames
         self._answer = answer
         self._limits = limits
@@ -180,8 +182,8 @@ class Conversation:
         return result
 
     async def _serve_all(self, request: bytes) -> dict[str, Any] | None:
-        self._reading = asyncio.create_task(self._frames.read())
-        await self._frames.write(request)
+        self._reading = asyncio.create_task(receive(self._frames))
+        await self._send(request)
         while True:
             done, _ = await asyncio.wait(
                 (self._reading, *self._serving.values()), return_when=asyncio.FIRST_COMPLETED
@@ -192,7 +194,7 @@ class Conversation:
                 data = self._reading.result()
                 if not data:
                     return None
-                self._reading = asyncio.create_task(self._frames.read())
+                self._reading = asyncio.create_task(receive(self._frames))
                 for frame in self._reader.feed(data):
                     if not isinstance(frame, HostCall):
                         return frame.result  # and what follows is not read
@@ -223,4 +225,8 @@ class Conversation:
         found = await self._answer(call.call)
         text = await encoded("answer", {"id": call.id, "answer": found}, self._limits)
         async with self._writing:
-            await self._frames.write(text)
+            await self._send(text)
+
+    async def _send(self, text: bytes) -> None:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its process has ended
+            await asyncio.get_running_loop().sock_sendall(self._frames, text)

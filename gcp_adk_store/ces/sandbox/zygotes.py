@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import io
 import json
 import os
 import re
@@ -11,67 +12,36 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
-from typing import Final, Self
+from typing import Final
 
 from gcp_adk_store.ces.sandbox.interface import Limits, SandboxCrashError, SandboxUnavailableError
 
 _READ_BYTES: Final = 256 * 1024
 
 
-class Channel:
-    """One end of a socket or pipe, closed with its block; one reader and one writer at a time."""
+async def receive(end: socket.socket | io.FileIO) -> bytes:
+    """Return the next bytes out of *end*, which does not block; empty if the other end is closed.
 
-    def __init__(self, handle: int) -> None:
-        """Own the descriptor *handle*."""
-        self._handle = handle
-        self._is_open = True
-        os.set_blocking(handle, False)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close it, once."""
-        if self._is_open:
-            self._is_open = False
-            os.close(self._handle)
-
-    async def read(self) -> bytes:
-        """Return the next bytes, at least one; empty when the other end is closed."""
-        while True:
-            try:
-                return os.read(self._handle, _READ_BYTES)
-            except BlockingIOError:
-                loop = asyncio.get_running_loop()
-                await _ready(self._handle, loop.add_reader, loop.remove_reader)
-            except ConnectionResetError:  # closed with something unread
-                return b""
-
-    async def write(self, data: bytes) -> bool:
-        """Write all of *data*; return whether the other end was there for it."""
-        rest = memoryview(data)
-        while rest:
-            try:
-                rest = rest[os.write(self._handle, rest) :]
-            except BlockingIOError:
-                loop = asyncio.get_running_loop()
-                await _ready(self._handle, loop.add_writer, loop.remove_writer)
-            except (BrokenPipeError, ConnectionResetError):
-                return False
-        return True
+    It has one reader at a time.
+    """
+    while True:
+        try:
+            return os.read(end.fileno(), _READ_BYTES)
+        except BlockingIOError:
+            await _readable(end.fileno())
+        except ConnectionResetError:  # closed with something unread
+            return b""
 
 
-async def _ready(handle: int, add: Callable[..., object], remove: Callable[[int], object]) -> None:
-    came: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    add(handle, lambda: None if came.done() else came.set_result(None))
+async def _readable(handle: int) -> None:
+    loop = asyncio.get_running_loop()
+    came: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(handle, lambda: None if came.done() else came.set_result(None))
     try:
         await came
     finally:
         with contextlib.suppress(RuntimeError):  # the event loop was closed
-            remove(handle)
+            loop.remove_reader(handle)
 
 
 _SAID_BYTES: Final = 4000
@@ -105,21 +75,25 @@ class Ended:
 class ZygoteProcess:
     """A call's process, which a zygote forked."""
 
-    def __init__(self, limits: Limits, frames: socket.socket, output: int, status: socket.socket) -> None:
+    def __init__(
+        self, limits: Limits, frames: socket.socket, output: io.FileIO, status: socket.socket
+    ) -> None:
         self.limits = limits
-        """All but its wall time, which :meth:`begin` has."""
+        """All but its wall time, which :meth:`begins` has."""
         self.is_spare = False
         """Whether it was made before its run asked for it."""
-        self.frames = Channel(frames.detach())
-        self.output = Channel(output)
-        self._control = status
-        self._status = Channel(status.fileno())
+        self.frames = frames
+        self.output = output
+        self._status = status
+        frames.settimeout(0)
+        status.settimeout(0)
+        os.set_blocking(output.fileno(), False)
         self._ended: Ended | None = None
 
     def kill(self) -> None:
         """Have the keeper kill it."""
         with contextlib.suppress(OSError):  # the keeper is gone, and so is its process
-            self._control.shutdown(socket.SHUT_WR)
+            self._status.shutdown(socket.SHUT_WR)
 
     async def begins(self, wall_s: float) -> bool:
         """Wait until it is about to run the entry, and have the keeper kill it *wall_s* seconds later.
@@ -130,7 +104,7 @@ class ZygoteProcess:
         Raises:
             SandboxUnavailableError: the process could not be started.
         """
-        packet = await self._status.read()
+        packet = await receive(self._status)
         if not packet:
             return False
         said = json.loads(packet)
@@ -138,7 +112,7 @@ class ZygoteProcess:
             failed = said.get("failed", "it ended while it was set up")
             raise _not_started("the process of the code", failed)
         try:
-            self._control.send(str(wall_s).encode())
+            self._status.send(str(wall_s).encode())
         except OSError:
             return False
         return "began" in said
@@ -146,7 +120,7 @@ class ZygoteProcess:
     async def ended(self) -> Ended:
         """Wait for the report of the keeper; raise a SandboxCrashError if the whole sandbox ended."""
         if self._ended is None:
-            packet = await self._status.read()
+            packet = await receive(self._status)
             if not packet:
                 # The keeper does not run user code, so its end means the end of the whole sandbox.
                 raise SandboxCrashError("the sandbox ended while the code ran; run it again")
@@ -157,7 +131,6 @@ class ZygoteProcess:
     def close(self) -> None:
         """Close the connections, and kill a process that still runs."""
         self.kill()  # what a fork of the host has copies of is not closed
-        self._control.detach()
         for each in (self.frames, self.output, self._status):
             each.close()
 
@@ -173,7 +146,7 @@ class Zygote:
         """Done once its processes are gone: why it did not start, if none of them had begun."""
         self._command = command
         self._control, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._control.setblocking(False)
+        self._control.settimeout(0)
         self._process: subprocess.Popen[bytes] | None = None
         self._spare: ZygoteProcess | None = None
         self._guard = threading.Lock()
@@ -276,14 +249,14 @@ class Zygote:
     def _spawn(self, limits: Limits) -> ZygoteProcess:
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
             frames, their_frames = socket.socketpair()
-            ours.callback(frames.close)
-            theirs.callback(their_frames.close)
+            ours.enter_context(frames)
+            theirs.enter_context(their_frames)
             status, their_status = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            ours.callback(status.close)
-            theirs.callback(their_status.close)
+            ours.enter_context(status)
+            theirs.enter_context(their_status)
             # A pipe: as many small writes fit into it as large ones, which is not so of a socket.
-            output, their_output = os.pipe()
-            ours.callback(os.close, output)
+            reads, their_output = os.pipe()
+            output = ours.enter_context(io.FileIO(reads))
             theirs.callback(os.close, their_output)
             handles = [their_frames.fileno(), their_output, their_status.fileno()]
             with self._guard:

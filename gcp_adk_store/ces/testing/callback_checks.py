@@ -25,7 +25,6 @@ from gcp_adk_store.ces.sandbox.bubblewrap import path_of_bubblewrap
 from gcp_adk_store.ces.sandbox.frames import encoded
 from gcp_adk_store.ces.sandbox.interface import Limits, SandboxRunError, SandboxUnavailableError
 from gcp_adk_store.ces.sandbox.supervision import Conversation
-from gcp_adk_store.ces.sandbox.zygotes import Channel
 from gcp_adk_store.ces.testing.outcomes import Outcome
 from gcp_adk_store.ces.testing.tool_tests import Checks
 from gcp_adk_store.ces.tools.declarations import MockTool, Tool
@@ -183,7 +182,8 @@ class _File:
     async def run(self) -> list[Outcome]:
         """Return what becomes of the tests of the file; raises as `CallbackChecks.run`."""
         ours, theirs = socket.socketpair()
-        with Channel(ours.detach()) as frames:
+        ours.settimeout(0)
+        with ours:
             with theirs:
                 process, output = await start_pytest(
                     self.checks.app.folder.absolute(),
@@ -193,7 +193,7 @@ class _File:
                 )
             wrong: str | None = "the run was cancelled"
             try:
-                wrong = await self._listen(frames)
+                wrong = await self._listen(ours)
             finally:
                 # Behind walls nothing that follows the last message is seen: pytest's summary takes its time.
                 is_over = wrong is not None or (self._whole and self.checks.walled)
@@ -208,7 +208,7 @@ class _File:
         no_test = "it has no test: write a function whose name begins with test_"
         return self._outcomes or [Outcome.of_file(str(self.file), no_test)]
 
-    async def _listen(self, frames: Channel) -> str | None:
+    async def _listen(self, frames: socket.socket) -> str | None:
         """Handle messages until the end; return why this process ended the tests, or None."""
         limits = Limits(received_bytes=_SENT_BYTES, host_calls=_MESSAGES)
         try:
