@@ -28,7 +28,6 @@ from .contract import (
     RunError,
     RunSettings,
 )
-from .first_runs import FIRST_REPLY, FIRST_RUNS
 from .host_calls import AsyncTools, CallHost, HostCalls, Requests, Tools
 from .models import from_wire, plain, same_json, sendable, to_wire
 from .namespace import INTERNAL_MODULE, PUBLIC_MODULE, entries, runtime_names
@@ -115,15 +114,6 @@ def _without_values(exc: Exception) -> Exception:
     first = exc.errors(include_input=False, include_url=False)[0]
     names = [str(each) for each in first["loc"] if "[" not in str(each)]  # pydantic adds the type of a union
     return RequestError(f"{'.'.join(names)}: {first['msg']}")
-
-
-def warm_up() -> None:
-    """Do once what most runs do; processes that are forked later have it done.
-
-    Python and pydantic prepare themselves at a first use, each process anew: a third of the time of a run.
-    """
-    for request in FIRST_RUNS * 2:  # Python prepares code that it has run before
-        run(request, lambda _call: FIRST_REPLY, len)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,7 @@ from gcp_adk_store.ces.guest.contract import (
     RunError,
     StateDelta,
 )
-from gcp_adk_store.ces.guest.first_runs import FIRST_REPLY, FIRST_RUNS
-from gcp_adk_store.ces.guest.running import run, warm_up
+from gcp_adk_store.ces.guest.running import run
 
 Reply = dict[str, Any]
 
@@ -98,14 +97,3 @@ def of_callbacks(callback: str, *sources: str, **more: Any) -> dict[str, Any]:
     ]
     request = {"kind": "callback", "callback": callback, "code": code, "context": context, **more}
     return answered(request, host)
-
-
-def prepare() -> None:
-    """Run what a process of a sandbox runs before it waits for code."""
-    warm_up()
-
-
-def first_answers() -> tuple[Host, list[dict[str, Any]]]:
-    """Return the answers to what :func:`prepare` runs, and the host that it asked."""
-    host = Host(lambda _: FIRST_REPLY)
-    return host, [answered(request, host) for request in FIRST_RUNS]

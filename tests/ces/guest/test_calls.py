@@ -1,12 +1,11 @@
 """Tools run, and ask the host: for others and for servers, one after the other and side by side."""
 
-import sys
 from typing import Any
 
 import pytest
 
 from tests.ces.guest import seed
-from tests.ces.guest.runs import Host, Reply, as_tool, first_answers, of_tool, prepare, replied, result_of
+from tests.ces.guest.runs import Host, Reply, as_tool, of_tool, replied, result_of
 
 
 def test_a_tool_is_called_with_one_dict() -> None:
@@ -309,16 +308,3 @@ def test_globals_are_all_documented_names() -> None:
     found = of_tool(source, settings={"strict_typing": True})["result"]
 
     assert found == sorted({*seed.MEASURED_GLOBALS, *seed.CLASSES, *seed.GLOBALS})
-
-
-def test_each_first_run_ends_as_it_is_meant_to() -> None:
-    """With host calls, changes and prints; one fails, for that is prepared too. No module or stream stays."""
-    host, (tool, failed, *callbacks) = first_answers()
-    before = {*sys.modules}, sys.stdin, sys.stdout, sys.stderr
-    prepare()
-
-    assert before == ({*sys.modules}, sys.stdin, sys.stdout, sys.stderr)
-    assert {"found": [1, 1], "names": ["Ada"]} == tool["result"]
-    assert "KeyError" == failed["error"]["type"]
-    assert 4 == len(host.calls)
-    assert [None] * 3 == [each["error"] for each in callbacks]

@@ -114,13 +114,6 @@ def load(entry: str) -> Entry:
     return found
 
 
-def warm_up(entry: str) -> None:
-    """Call ``warm_up()`` of the entry's module, if it has one, before any process is forked."""
-    warm = getattr(sys.modules[entry.partition(":")[0]], "warm_up", None)
-    if warm is not None:
-        warm()
-
-
 def limit(limits: Mapping[str, Any]) -> None:
     """Set the limits of this process, so that it cannot raise them again."""
     for name, most in (

@@ -55,14 +55,12 @@ def _serve(config: dict[str, Any], host: socket.socket) -> None:
             os.close(each)
         if not is_prepared:  # now, so that the first call need not wait for it
             is_prepared = True
-            _prepare(config)
+            _preload(config["preload"])
 
 
-def _prepare(config: dict[str, Any]) -> None:
-    """Load and do once what later calls find done."""
-    for name in config["preload"]:
+def _preload(names: list[str]) -> None:
+    for name in names:
         with contextlib.suppress(ImportError):  # code that imports it sees why
             importlib.import_module(name)
-    running.warm_up(config["entry"])
     gc.collect()
     gc.freeze()
