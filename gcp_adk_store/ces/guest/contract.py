@@ -122,12 +122,9 @@ class Answer(TypedDict):
     version: int
     result: Any
     """What the tool returned, or what the callback returned that overrides."""
-    response: dict[str, Any] | None
-    """What the function response of a tool holds: ``{"result": ...}``; None of callbacks."""
-    override: bool
-    """Whether a callback returned something other than None, or a guardrail has triggered."""
     overridden_by: int | None
-    """Index in ``code`` of the callback that did; those after it were not run."""
+    """Index in ``code`` of the callback that returned something other than None, or of the guardrail that has
+    triggered; those after it were not run. None if there is no such callback."""
     state_delta: StateDelta
     """What the code changed of the variables; after a failure nothing."""
     actions: dict[str, Any] | None
@@ -137,8 +134,6 @@ class Answer(TypedDict):
     tool_response: dict[str, Any] | None
     llm_request: dict[str, Any] | None
     llm_response: dict[str, Any] | None
-    stdout: str
-    """Beginning of what the code printed, to stdout or stderr; nothing where it was shown already."""
     warnings: list[str]
     """What works here and may not on the platform."""
     error: RunError | None

@@ -1,9 +1,9 @@
 """Run user code: a tool, or the callbacks of one kind in their order.
 
 `run` is the whole of it: a JSON object in, a JSON object out, and a function that asks the host in between;
-contract describes all three. What the code prints goes to another function, or into the answer. It reads and
-writes nothing else. Runs of one process may nest, as they do where a host answers a call with a run; they
-must not overlap, for standard streams and modules are the process's.
+contract describes all three. What the code prints goes to another function. It reads and writes nothing
+else. Runs of one process may nest, as they do where a host answers a call with a run; they must not overlap,
+for standard streams and modules are the process's.
 """
 
 import io
@@ -22,7 +22,6 @@ from .contract import (
     VERSION,
     Answer,
     Code,
-    Kind,
     Request,
     RequestError,
     RunError,
@@ -87,20 +86,19 @@ def standard_streams(stream: Any) -> Iterator[None]:
             sys.stdin, sys.stdout, sys.stderr = before
 
 
-def run(request: Mapping[str, Any], call_host: CallHost, show: Show | None = None) -> Answer:
+def run(request: Mapping[str, Any], call_host: CallHost, show: Show) -> Answer:
     """Run the code of *request* and return its outcome; an exception is an outcome, too.
 
     Args:
         request: A `contract.Request`.
         call_host: Given a `contract.HostCall`, returns a `contract.HostReply`; never called twice at a time.
-        show: Takes what the code prints, as it prints it; without it the answer has that.
+        show: Takes what the code prints, to stdout or stderr, as it prints it.
     """
     warnings: dict[str, None] = {}
     try:
         job = Job.of(request, warnings)
     except (ValueError, TypeError) as exc:
-        answer = _empty()
-        answer["error"] = describe(_without_values(exc), ())
+        answer = _failed(describe(_without_values(exc), ()))
     else:
         answer = job.run(call_host, show)
     answer["warnings"] = [*map(sendable, warnings)]
@@ -120,7 +118,6 @@ def _without_values(exc: Exception) -> Exception:
 class Job:
     """A request that was understood."""
 
-    kind: Kind
     settings: RunSettings
     code: Sequence[Code]
     variables: Variables
@@ -146,7 +143,6 @@ class Job:
         context = from_wire(ToolContext if of_tool else CallbackContext, given)
         before = given.get("state") or given.get("variables") or {}
         return cls(
-            kind=checked["kind"],
             settings=RunSettings.of(checked.get("settings", {})),
             code=checked["code"],
             variables=Variables(context=context, before=dict(before)),
@@ -156,32 +152,28 @@ class Job:
             warnings=warnings,
         )
 
-    def run(self, call_host: CallHost, show: Show | None) -> Answer:
+    def run(self, call_host: CallHost, show: Show) -> Answer:
         """Return what became of it."""
         try:
             sources = [Source.of(code) for code in self.code]
         except UNREADABLE as exc:
-            return self._failed(describe(exc, ()))
+            return _failed(describe(exc, ()))
         for source in sources:
             if error := source.unknown_tool(self.tools):
-                return self._failed(error)
+                return _failed(error)
             self.warnings.update(dict.fromkeys(source.doubts))
             if not self.settings.strict_typing:
                 self.warnings.update(dict.fromkeys(source.missing_imports()))
         calls = HostCalls(call_host)
-        kept: list[str] = []
-        printed = Capture(show or kept.append, self.settings.max_stdout_chars)
+        printed = Capture(show, self.settings.max_stdout_chars)
         with shown_in_tracebacks(sources):
             try:
                 with standard_streams(printed) if self.settings.capture else nullcontext():
-                    if show is not None:
-                        show("")  # a host that has given the run up refuses it, and has its streams again
+                    show("")  # a host that has given the run up refuses it, and has its streams again
                     answer = self._succeeded(sources, calls)
                 calls.check()
             except BaseException as exc:  # noqa: BLE001  # user code raises anything, SystemExit included
-                error = describe(calls.ending or exc, [source.filename for source in sources])
-                answer = self._failed(error)
-        answer["stdout"] = "".join(kept)
+                return _failed(describe(calls.ending or exc, [source.filename for source in sources]))
         return answer
 
     def _succeeded(self, sources: Sequence[Source], calls: HostCalls) -> Answer:
@@ -193,11 +185,9 @@ class Job:
         with entries(sys.modules, modules):
             if self.subjects is None:
                 answer["result"] = plain(self._call_tool(sources[0], names), "result")
-                answer["response"] = {"result": answer["result"]}
             else:
-                index, returned = self._call_callbacks(sources, self.subjects, names)
-                if index is not None:
-                    answer["override"], answer["overridden_by"] = True, index
+                answer["overridden_by"], returned = self._call_callbacks(sources, self.subjects, names)
+                if answer["overridden_by"] is not None:
                     answer["result"] = self.subjects.override(returned)
                 for name, value in self.subjects.changed().items():
                     answer[name] = value  # type: ignore[literal-required]  # of the fields that subjects name
@@ -248,21 +238,12 @@ class Job:
         after = to_wire(self.variables.context.actions, "actions")
         answer["actions"] = None if same_json(actions, after) else after
 
-    def _failed(self, error: RunError) -> Answer:
-        answer = _empty()
-        answer["error"] = error
-        if self.kind == "tool":
-            answer["response"] = {"result": {"error": f"{error['type']}: {error['message']}"}}
-        return answer
-
 
 def _empty() -> Answer:
     """Return the answer of a run that did nothing yet."""
     return {
         "version": VERSION,
         "result": None,
-        "response": None,
-        "override": False,
         "overridden_by": None,
         "state_delta": {"changed": {}, "removed": []},
         "actions": None,
@@ -270,10 +251,15 @@ def _empty() -> Answer:
         "tool_response": None,
         "llm_request": None,
         "llm_response": None,
-        "stdout": "",
         "warnings": [],
         "error": None,
     }
+
+
+def _failed(error: RunError) -> Answer:
+    answer = _empty()
+    answer["error"] = error
+    return answer
 
 
 def _checked(request: Mapping[str, Any]) -> Request:

@@ -238,13 +238,13 @@ class Answer:
                 traceback=failure["traceback"][: _SHOWN["traceback"]],
             )
             delta = Delta()
-        override = read["override"] and error is None
-        if override and (read["overridden_by"] is None or not isinstance(read["result"], dict)):
+        overridden_by = read["overridden_by"] if error is None else None
+        if overridden_by is not None and not isinstance(read["result"], dict):
             raise SandboxProtocolError("the code's process overrides, and says not by what")
         return cls(
             result=read["result"],
-            response=read["response"] if error is None else read["response"] or error.response,
-            overridden_by=read["overridden_by"] if override else None,
+            response={"result": read["result"]} if error is None else error.response,
+            overridden_by=overridden_by,
             state=delta.applied_to(before),
             delta=delta,
             changed={name: frame[name] for name in MAY_CHANGE if frame[name] is not None},

@@ -54,15 +54,18 @@ def replied(body: Any, *, status_code: int = 200, **more: Any) -> Reply:
 def answered(
     request: dict[str, Any], host: Callable[[dict[str, Any]], Reply] | None = None
 ) -> dict[str, Any]:
-    """Return the answer to *request*, as the other end of a pipe gets it, with all that is declared."""
+    """Return the answer to *request*, as the other end of a pipe gets it, and what was printed as ``stdout``.
+
+    It has all that is declared.
+    """
     assert set(request) <= set(Request.__annotations__)
-    made: dict[str, Any] = json.loads(
-        json.dumps(run(json.loads(json.dumps(request)), host or Host()), allow_nan=False)
-    )
+    printed: list[str] = []
+    answer = run(json.loads(json.dumps(request)), host or Host(), printed.append)
+    made: dict[str, Any] = json.loads(json.dumps(answer, allow_nan=False))
     assert set(made) == set(Answer.__annotations__)
     assert set(made["state_delta"]) == set(StateDelta.__annotations__)
     assert made["error"] is None or set(made["error"]) == set(RunError.__annotations__)
-    return made
+    return {**made, "stdout": "".join(printed)}
 
 
 def of_tool(

@@ -181,7 +181,7 @@ def test_a_guardrail_triggers(kind: str, returned: str) -> None:
     answer = of_callbacks(kind, guardrail(kind, returned), guardrail(kind, returned), **GUARDED[kind])
 
     assert answer["error"] is None, answer["error"]["traceback"]
-    assert (answer["override"], answer["overridden_by"]) == (True, 0)
+    assert answer["overridden_by"] == 0
     assert answer["result"] == {"decision": "TRIGGER", "reason": "no"}
     assert answer["state_delta"]["changed"] == {"runs": 1}
 
@@ -210,9 +210,9 @@ def test_nothing_counts_as_ok_with_a_warning() -> None:
     code = guardrail("after_model_guardrail", "create_guardrail_result('TRIGGER')", name="after_model")
     elsewhere = of_tool("def tool():\n    return create_guardrail_result()\n")
 
-    assert (nothing["error"], nothing["override"]) == (None, False)
+    assert (nothing["error"], nothing["overridden_by"]) == (None, None)
     assert "returned nothing, which counts as OK" in nothing["warnings"][0]
-    assert of_callbacks("after_model_guardrail", code, llm_response=SAID)["override"] is True
+    assert of_callbacks("after_model_guardrail", code, llm_response=SAID)["overridden_by"] == 0
     assert elsewhere["error"]["type"] == "NameError"
 
 

@@ -13,11 +13,9 @@ from gcp_adk_store.ces import CallbackRun, MockTool
 from gcp_adk_store.ces.sandbox import SandboxMemoryError, SandboxProtocolError
 from tests.ces.host.runs import KEY, Make, error_of, ran, stored
 
-HONEST = {
+HONEST: dict[str, Any] = {
     "version": 1,
     "result": 1,
-    "response": {"result": 1},
-    "override": False,
     "overridden_by": None,
     "state_delta": {"changed": {}, "removed": []},
     "actions": None,
@@ -25,7 +23,6 @@ HONEST = {
     "tool_response": None,
     "llm_request": None,
     "llm_response": None,
-    "stdout": "",
     "warnings": [],
     "error": None,
 }
@@ -63,14 +60,11 @@ class Forging:
         {"state_delta": {"changed": {"a": 1}, "removed": ["a"]}},
         {"warnings": "all"},
         {"warnings": [None]},
-        {"response": "text"},
         {"actions": 3},
         {"error": "text"},
         {"error": {"type": "E"}},
-        {"override": 1},
-        {"override": True, "overridden_by": None, "result": {}},
-        {"override": True, "overridden_by": True, "result": {}},
-        {"override": True, "overridden_by": 0, "result": "text"},
+        {"overridden_by": True, "result": {}},
+        {"overridden_by": 0, "result": "text"},
         {"llm_request": []},
     ],
 )
@@ -141,12 +135,12 @@ async def test_a_callback_that_is_not_there_cannot_override(make: Make) -> None:
 
     for index in (-1, 1, 99):
         with pytest.raises(SandboxProtocolError, match="unknown callback"):
-            await said(override=True, overridden_by=index, result={})
+            await said(overridden_by=index, result={})
     run = await said(llm_request={"model": "other"}, args={"amount": 9})
     assert (run.llm_request, run.args, run.changed) == (None, None, frozenset())
     error = {"type": "E", "message": "m", "traceback": "t"}
     delta = {"changed": {"name": "Eve"}, "removed": []}
-    failed = await said(error=error, state_delta=delta, override=True, overridden_by=0, result={})
+    failed = await said(error=error, state_delta=delta, overridden_by=0, result={})
     assert (failed.override, failed.event_id, failed.variables) == (None, None, {"name": "Ada"})
     assert (await stored(make.sessions)).state == {"name": "Ada"}
     shown = await said(state={"name": "Eve"}, state_delta={"changed": {"a": 1}, "removed": []})
