@@ -22,7 +22,8 @@ from gcp_adk_store.ces.tools.declarations import (
     declaration_of,
 )
 from gcp_adk_store.ces.tools.openapi import OpenApiTool
-from gcp_adk_store.ces.tools.parameters import ArgumentsError, CredentialMissingError, SessionValues
+from gcp_adk_store.ces.tools.parameters import CredentialMissingError
+from gcp_adk_store.ces.tools.session_fields import ArgumentsError, SessionValues
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
 from gcp_adk_store.kernel.operation import kinds_of_members
 

@@ -265,8 +265,7 @@ def declaration_of(name: str, tool: Tool) -> dict[str, Any]:
             return _of_python(tool)
         case OpenApiTool():
             operation = tool.operations[name]
-            hidden = {name for name, each in operation.of_session.items() if each.expression}
-            shown = [each for each in operation.parameters if each.name not in hidden]
+            shown = [each for each in operation.parameters if not each.of_session.expression]
             properties: dict[str, Any] = {each.name: {} for each in shown}
             required = [each.name for each in shown if each.required]
             of_session = operation.body_of_session

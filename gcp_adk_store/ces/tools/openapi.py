@@ -5,31 +5,26 @@ servers, server variables and parameter styles, and copies each reference (5 s f
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Self
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import httpx
 
 from gcp_adk_store.ces.http.fetching import FORM, Outgoing, header_fault
-from gcp_adk_store.ces.tools.parameters import (
-    MARK,
-    PLACES,
-    ArgumentsError,
-    Authentication,
-    Parameter,
-    SessionValues,
-    text_of,
-)
+from gcp_adk_store.ces.tools.parameters import Authentication, Parameter
 from gcp_adk_store.ces.tools.session_fields import (
-    Filling,
+    MARK,
+    ArgumentsError,
     SessionFields,
+    SessionValues,
     UnfillableError,
     is_marked,
     require_free,
     session_fields,
+    text_of,
 )
 from gcp_adk_store.errors import InvalidInputError
 
@@ -54,8 +49,6 @@ class Operation:
     body: str | None
     """Media type of the body that it takes."""
     body_required: bool
-    of_session: Mapping[str, SessionFields] = field(default_factory=dict)
-    """What the session gives of parameters, by name."""
     body_of_session: SessionFields = field(default_factory=SessionFields)
     """What the session gives of the body."""
     unfillable: str = ""
@@ -69,7 +62,7 @@ class Operation:
         Args:
             args: The arguments. Those that are values of the session are replaced by these.
             headers: Sent too.
-            session: By default one without a value.
+            session: Of this request alone. By default one without a value.
 
         Raises:
             ArgumentsError: an argument is missing, unknown, or does not fit its place. Or the session
@@ -77,32 +70,25 @@ class Operation:
         """
         if self.unfillable:
             raise ArgumentsError(f"{self.name} is not called: {self.unfillable}")
-        filling = Filling(session or SessionValues())
-        hidden = {name for name, each in self.body_of_session.members.items() if each.expression}
-        hidden -= {each.name for each in self.parameters}  # no body has a field of this name
-        args = {name: value for name, value in args.items() if name not in hidden}
-        args |= {
-            name: each.filled(args.get(name), filling, f"the argument {name}")
-            for name, each in self.of_session.items()
-        }
-        missing = [each for each in self.parameters if each.required and args.get(each.name) is None]
-        if missing:
-            unset = [
-                f"{each.name}, which is {found.expression}"
-                for each in missing
-                if (found := self.of_session.get(each.name)) and found.expression
-            ]
-            if unset:
-                raise ArgumentsError(f"the session has no value for {'; '.join(unset)}")
-            raise ArgumentsError(f"missing arguments: {', '.join(each.name for each in missing)}")
-        given = {place: [each for each in self._given(args) if each[0].place == place] for place in PLACES}
-        path = self.path
-        for parameter, value in given["path"]:
-            path = path.replace(f"{{{parameter.name}}}", parameter.segment(value))
-        sent = {parameter.name: parameter.joined(value) for parameter, value in given["header"]}
-        if given["cookie"]:
-            sent["Cookie"] = "; ".join(parameter.cookie(value) for parameter, value in given["cookie"])
-        body = self._body(args, filling)
+        session = session or SessionValues()
+        filled = self._filled(args, session)
+        path, params, cookies, sent = self.path, [], [], {}
+        for each in self.parameters:
+            value = filled[each.name]
+            match each.place:
+                case _ if value is None:
+                    continue
+                case "path":
+                    path = path.replace(f"{{{each.name}}}", each.segment(value))
+                case "query":
+                    params += self._query(each, value)
+                case "cookie":
+                    cookies.append(f"{each.name}={quote(each.joined(value))}")
+                case _:
+                    sent[each.name] = each.joined(value)
+        if cookies:
+            sent["Cookie"] = "; ".join(cookies)
+        body = self._body(args, session)
         is_json = self.body is not None and "json" in self.body
         as_form = self.body == FORM and isinstance(body, dict)
         if body is not None and not as_form:
@@ -112,41 +98,58 @@ class Operation:
         return Outgoing(
             method=self.method.upper(),
             url=self.server.rstrip("/") + path,
-            params=[pair for each in given["query"] for pair in self._query(*each)] or None,
+            params=params or None,
             headers={**sent, **headers},
             data=None if is_json else body,
             json=body if is_json else None,
             leaves_origin=False,
         )
 
-    def _given(self, args: Mapping[str, Any]) -> Iterator[tuple[Parameter, Any]]:
-        for parameter in self.parameters:
-            if args.get(parameter.name) is not None:
-                yield parameter, args[parameter.name]
+    def _filled(self, args: Mapping[str, Any], session: SessionValues) -> dict[str, Any]:
+        """Return the arguments of all parameters: the caller's, and in their place what the session gives."""
+        fields = {each.name: each.of_session for each in self.parameters}
+        filled = {
+            name: each.filled(args.get(name), session, f"the argument {name}")
+            for name, each in fields.items()
+        }
+        missing = [each.name for each in self.parameters if each.required and filled[each.name] is None]
+        unset = [f"{name}, which is {found}" for name in missing if (found := fields[name].expression)]
+        if unset:
+            raise ArgumentsError(f"the session has no value for {'; '.join(unset)}")
+        if missing:
+            raise ArgumentsError(f"missing arguments: {', '.join(missing)}")
+        return filled
 
     def _query(self, parameter: Parameter, value: Any) -> list[tuple[str, str]]:
         """Return the names and values of one parameter; none has the name of what the session gives."""
-        ours = self.of_session.get(parameter.name, SessionFields())
+        ours = parameter.of_session
         if isinstance(value, Mapping) and not ours.expression:
-            every = self.of_session.items() if parameter.spreads else ()
-            taken = {*ours.members, *(name for one, each in every for name in (one, *each.members))}
+            every = [each for each in self.parameters if each.of_session and parameter.spreads]
+            taken = {
+                *ours.members,
+                *(name for each in every for name in (each.name, *each.of_session.members)),
+            }
             names = (str(name) for name in value if name not in ours.members)
             require_free(names, taken, f"the argument {parameter.name}")
         return parameter.query(value)
 
-    def _body(self, args: Mapping[str, Any], filling: Filling) -> Any:
+    def _body(self, args: Mapping[str, Any], session: SessionValues) -> Any:
         """Return the body that is sent: what the caller gives, and in its place what the session gives."""
         body, ours = self._given_body(args), self.body_of_session
         if not ours:
             return body
-        body = ours.filled({} if body is None else body, filling, "the body")
+        body = ours.filled({} if body is None else body, session, "the body")
         if ours.expression and "json" not in str(self.body):
             return None if body is None else text_of(body)
         return None if body == {} else body
 
     def _given_body(self, args: Mapping[str, Any]) -> Any:
         named = {parameter.name for parameter in self.parameters}
-        fields = {name: value for name, value in args.items() if name not in named}
+        fields = {
+            name: value
+            for name, value in args.items()
+            if name not in named and not self.body_of_session.gives(name)
+        }
         if self.body is None:
             if fields:
                 raise ArgumentsError(f"unknown arguments: {', '.join(sorted(fields))}")
@@ -224,7 +227,7 @@ class OpenApiTool:
         if not name:
             raise InvalidInputError("the OpenAPI document has no title; give a display_name")
         operations: dict[str, Operation] = {}
-        for each in _operations(document, server):
+        for each in _Document(document, server, is_marked(document)).operations():
             if operations.setdefault(f"{name}_{each.name}", each) is not each:
                 raise InvalidInputError(f"the OpenAPI document of {name} has two operations {each.name}")
         if not operations:
@@ -250,92 +253,117 @@ def _name(spec: Mapping[str, Any], method: str, path: str) -> str:
     return identifier(str(spec.get("operationId") or f"{method}_{identifier(path)}"))
 
 
-def _operations(document: Mapping[str, Any], server: str | None) -> Iterator[Operation]:
-    marked = is_marked(document)
-    for path, found in _mapping(document.get("paths"), "paths").items():
-        if str(path).startswith("x-"):  # an extension of the document
-            continue
-        if not str(path).startswith("/"):
-            raise InvalidInputError(
-                f"the OpenAPI document has the path {str(path)[:40]!r}, which must begin with /"
-            )
-        item = _resolved(document, found, path)
-        for method in _METHODS:
-            if method in item:
-                yield _operation(document, path, item, method, server, marked=marked)
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """An OpenAPI document, and where its operations are, if not at the document's servers."""
 
+    root: Mapping[str, Any]
+    server: str | None
+    marked: bool
+    """Whether the session gives something of it."""
 
-def _operation(
-    document: Mapping[str, Any],
-    path: str,
-    item: Mapping[str, Any],
-    method: str,
-    server: str | None,
-    *,
-    marked: bool,
-) -> Operation:
-    where = f"{method.upper()} {path}"
-    spec = _mapping(item[method], where)
-    parameters: dict[tuple[str, str], tuple[Parameter, Mapping[str, Any]]] = {}
-    for found in (*_list(item, "parameters", where), *_list(spec, "parameters", where)):
-        described = _resolved(document, found, where)
+    def operations(self) -> Iterator[Operation]:
+        for path, found in _mapping(self.root.get("paths"), "paths").items():
+            if str(path).startswith("x-"):  # an extension of the document
+                continue
+            if not str(path).startswith("/"):
+                raise InvalidInputError(
+                    f"the OpenAPI document has the path {str(path)[:40]!r}, which must begin with /"
+                )
+            item = self._resolved(found, path)
+            yield from (self._operation(path, item, method) for method in _METHODS if method in item)
+
+    def _operation(self, path: str, item: Mapping[str, Any], method: str) -> Operation:
+        where = f"{method.upper()} {path}"
+        spec = _mapping(item[method], where)
+        parameters: dict[tuple[str, str], tuple[Parameter, Mapping[str, Any]]] = {}
+        for found in (*_list(item, "parameters", where), *_list(spec, "parameters", where)):
+            described = self._resolved(found, where)
+            parameter = Parameter.of(described, where)
+            parameters[parameter.name, parameter.place] = parameter, described
+        body = self._resolved(spec.get("requestBody") or {}, where)
+        operation = Operation(
+            name=_name(spec, method, path),
+            method=method,
+            path=path,
+            server=_absolute(self.server) if self.server else _server(spec, item, self.root),
+            description=str(spec.get("description") or spec.get("summary") or ""),
+            parameters=tuple(each for each, _ in parameters.values()),
+            body=_media_type(_mapping(body.get("content") or {}, where)),
+            body_required=bool(body.get("required")),
+        )
+        if not self.marked:
+            return operation
         try:
-            parameter = Parameter.of(described)
-        except ValueError as exc:
-            raise InvalidInputError(f"the OpenAPI document has at {where} {exc}") from exc
-        parameters[parameter.name, parameter.place] = parameter, described
-    body = _resolved(document, spec.get("requestBody") or {}, where)
-    content = _mapping(body.get("content") or {}, where)
-    media_type = _media_type(content)
-    of_session: dict[str, Any] = {}
-    try:
-        if marked:
-            of_session = _of_session(document, parameters.values(), body, media_type, where)
-    except UnfillableError as exc:
-        of_session = {"unfillable": f"{exc}, so the session cannot give its value ({MARK})"}
-    return Operation(
-        name=_name(spec, method, path),
-        method=method,
-        path=path,
-        server=_absolute(server) if server else _server(spec, item, document),
-        description=str(spec.get("description") or spec.get("summary") or ""),
-        parameters=tuple(each for each, _ in parameters.values()),
-        body=media_type,
-        body_required=bool(body.get("required")),
-        **of_session,
-    )
+            return self._of_session(operation, [*parameters.values()], body, where)
+        except UnfillableError as exc:
+            return replace(operation, unfillable=f"{exc}, so the session cannot give its value ({MARK})")
 
+    def _of_session(
+        self,
+        operation: Operation,
+        parameters: Sequence[tuple[Parameter, Mapping[str, Any]]],
+        request_body: Mapping[str, Any],
+        where: str,
+    ) -> Operation:
+        """Return *operation* with what the session gives of it.
 
-def _of_session(
-    document: Mapping[str, Any],
-    parameters: Collection[tuple[Parameter, Mapping[str, Any]]],
-    request_body: Mapping[str, Any],
-    media_type: str | None,
-    where: str,
-) -> dict[str, Any]:
-    """Return what the session gives of *parameters* and of the body, as an `Operation` has it.
+        Raises:
+            UnfillableError: it cannot give all that the document marks.
+            InvalidInputError: a mark is not an expression that is known.
+        """
+        resolve, media_type = partial(self._target, where=where), operation.body
+        schemas_of: dict[str, list[Any]] = {}  # one argument is given to all parameters of its name
+        for each, spec in parameters:
+            media = spec.get("content")
+            schemas = [one.get("schema") for one in (media.values() if isinstance(media, Mapping) else ())]
+            schemas_of.setdefault(each.name, []).extend([_own_mark(spec), spec.get("schema"), *schemas])
+        found = {name: session_fields(some, resolve, f"{where}, {name}") for name, some in schemas_of.items()}
+        for each, _ in parameters:
+            if (found[each.name].members or found[each.name].items) and not each.parts_fields:
+                raise UnfillableError(
+                    f"a field is marked within {each.name}, whose fields are joined to a text"
+                )
+        chosen = _mapping((request_body.get("content") or {}).get(media_type) or {}, where)
+        marks = [_own_mark(each) for each in (request_body, chosen) if media_type]
+        body = session_fields([*marks, chosen.get("schema")], resolve, where)
+        is_form, is_deep = media_type == FORM, any(not body.gives(name) for name in body.members)
+        if (
+            media_type
+            and "json" not in media_type
+            and (body.items or body.members)
+            and (is_deep or not is_form)
+        ):
+            raise UnfillableError(f"a field is marked within a body of {media_type}")
+        with_fields = (replace(each, of_session=found[each.name]) for each in operation.parameters)
+        return replace(operation, parameters=tuple(with_fields), body_of_session=body)
 
-    Raises:
-        UnfillableError: it cannot give all that the document marks.
-        InvalidInputError: a mark is not an expression that is known.
-    """
-    resolve = partial(_target, document, where=where)
-    schemas_of: dict[str, list[Any]] = {}  # one argument is given to all parameters of its name
-    for each, spec in parameters:
-        media = spec.get("content")
-        schemas = [one.get("schema") for one in (media.values() if isinstance(media, Mapping) else ())]
-        schemas_of.setdefault(each.name, []).extend([_own_mark(spec), spec.get("schema"), *schemas])
-    found = {name: session_fields(some, resolve, f"{where}, {name}") for name, some in schemas_of.items()}
-    for each, _ in parameters:
-        if (found[each.name].members or found[each.name].items) and not each.parts_fields:
-            raise UnfillableError(f"a field is marked within {each.name}, whose fields are joined to a text")
-    chosen = _mapping((request_body.get("content") or {}).get(media_type) or {}, where)
-    marks = [_own_mark(each) for each in (request_body, chosen) if media_type]
-    body = session_fields([*marks, chosen.get("schema")], resolve, where)
-    is_form, is_deep = media_type == FORM, any(not each.expression for each in body.members.values())
-    if media_type and "json" not in media_type and (body.items or body.members) and (is_deep or not is_form):
-        raise UnfillableError(f"a field is marked within a body of {media_type}")
-    return {"of_session": {name: some for name, some in found.items() if some}, "body_of_session": body}
+    def _resolved(self, node: Any, where: str) -> Mapping[str, Any]:
+        """Return *node*, or what it refers to; a mark beside a reference counts for that."""
+        mark: dict[str, Any] = {}
+        for _ in range(_MOST_REFERENCES):
+            found = _mapping(node, where)
+            mark = {**_own_mark(found), **mark}
+            reference = found.get("$ref")
+            if reference is None:
+                return {**found, **mark}
+            node = self._target(str(reference), where)
+        raise InvalidInputError(
+            f"{where}: a reference of the document refers to itself, directly or through others"
+        )
+
+    def _target(self, reference: str, where: str) -> Mapping[str, Any]:
+        """Return what is at *reference*, which may itself refer to something."""
+        if not reference.startswith("#/"):
+            raise InvalidInputError(
+                f"{where}: {reference} is outside of the document; copy it into the document"
+            )
+        node: Any = self.root
+        for step in unquote(reference[2:]).split("/"):
+            if isinstance(node, list):
+                node = {str(index): item for index, item in enumerate(node)}
+            node = _mapping(node, where).get(step.replace("~1", "/").replace("~0", "~"))
+        return _mapping(node, where)
 
 
 def _own_mark(described: Mapping[str, Any]) -> dict[str, Any]:
@@ -369,33 +397,6 @@ def _absolute(server: str) -> str:
 def _media_type(content: Mapping[str, Any]) -> str | None:
     media_types = [str(media_type) for media_type in content]
     return next((each for each in media_types if "json" in each), next(iter(media_types), None))
-
-
-def _resolved(document: Mapping[str, Any], node: Any, where: str) -> Mapping[str, Any]:
-    """Return *node*, or what it refers to in *document*; a mark beside a reference counts for that."""
-    mark: dict[str, Any] = {}
-    for _ in range(_MOST_REFERENCES):
-        found = _mapping(node, where)
-        mark = {**_own_mark(found), **mark}
-        reference = found.get("$ref")
-        if reference is None:
-            return {**found, **mark}
-        node = _target(document, str(reference), where)
-    raise InvalidInputError(
-        f"{where}: a reference of the document refers to itself, directly or through others"
-    )
-
-
-def _target(document: Mapping[str, Any], reference: str, where: str) -> Mapping[str, Any]:
-    """Return what is at *reference*, which may itself refer to something."""
-    if not reference.startswith("#/"):
-        raise InvalidInputError(f"{where}: {reference} is outside of the document; copy it into the document")
-    node: Any = document
-    for step in unquote(reference[2:]).split("/"):
-        if isinstance(node, list):
-            node = {str(index): item for index, item in enumerate(node)}
-        node = _mapping(node, where).get(step.replace("~1", "/").replace("~0", "~"))
-    return _mapping(node, where)
 
 
 def _mapping(node: Any, where: str) -> Mapping[str, Any]:

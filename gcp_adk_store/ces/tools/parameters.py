@@ -1,17 +1,15 @@
 """Write arguments as an OpenAPI operation requires, beside values of the session and credentials."""
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self
 from urllib.parse import quote
 
-from pydantic.alias_generators import to_camel
-
+from gcp_adk_store.ces.tools.session_fields import ArgumentsError, SessionFields, SessionValues, text_of
 from gcp_adk_store.errors import InvalidInputError
 
-PLACES: Final = {
+_STYLES: Final = {
     "path": ("simple",),
     "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
     "header": ("simple",),
@@ -21,10 +19,6 @@ PLACES: Final = {
 _CHARACTERS: Final = 64 * 1024
 """The most of one argument in a URL or a header."""
 _BETWEEN: Final = {"spaceDelimited": " ", "pipeDelimited": "|"}
-
-
-class ArgumentsError(ValueError):
-    """The arguments of a call do not make a request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +33,23 @@ class Parameter:
     """``json`` where the document gives it a media type; else one of OpenAPI's."""
     explode: bool
     """Whether each item of a list or an object is a value of its own."""
+    of_session: SessionFields = field(default_factory=SessionFields)
+    """What the session gives of it."""
 
     @classmethod
-    def of(cls, spec: Mapping[str, Any]) -> "Parameter":
-        """Return the parameter that *spec* describes.
+    def of(cls, spec: Mapping[str, Any], where: str) -> Self:
+        """Return the parameter that *spec* describes at *where*.
 
         Raises:
-            ValueError: *spec* is not a parameter.
+            InvalidInputError: *spec* is not a parameter.
         """
         name, place = spec.get("name"), spec.get("in")
-        if not (isinstance(name, str) and isinstance(place, str) and place in PLACES):
-            raise ValueError(f"an unknown kind of parameter {str(name)[:40]!r} in {str(place)[:40]!r}")
-        style = "json" if spec.get("content") else str(spec.get("style") or PLACES[place][0])
+        if not (isinstance(name, str) and isinstance(place, str) and place in _STYLES):
+            raise InvalidInputError(
+                f"the OpenAPI document has at {where} an unknown kind of parameter {str(name)[:40]!r} in "
+                f"{str(place)[:40]!r}"
+            )
+        style = "json" if spec.get("content") else str(spec.get("style") or _STYLES[place][0])
         return cls(
             name=name,
             place=place,
@@ -81,10 +80,6 @@ class Parameter:
         if text in {"", ".", ".."}:
             raise ArgumentsError(f"the argument {self.name} cannot be {text!r}")
         return quote(text, safe="")
-
-    def cookie(self, value: Any) -> str:
-        """Return *value* as a cookie."""
-        return f"{self.name}={quote(self.joined(value))}"
 
     def query(self, value: Any) -> list[tuple[str, str]]:
         """Return *value* as names and values of a query."""
@@ -117,7 +112,7 @@ class Parameter:
     def _encoded(self, value: Any) -> str:
         if self.style == "json":
             return json.dumps(value)
-        if self.style not in PLACES[self.place]:
+        if self.style not in _STYLES[self.place]:
             raise ArgumentsError(
                 f"the argument {self.name} has the style {self.style}, which is not supported"
             )
@@ -130,55 +125,8 @@ class Parameter:
         return text_of(value)
 
 
-def text_of(value: Any) -> str:
-    """Return *value* as text: a value that is not text, as JSON."""
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-MARK: Final = "x-ces-session-context"
-"""What a document gives a parameter that is of the session."""
-
-_FIELDS: Final = ("project_id", "project_number", "location", "app_id", "session_id")
-_EXPRESSION: Final = re.compile(
-    rf"\$context\.(?:(?P<field>{'|'.join(_FIELDS)})|variables(?:\.(?P<variable>\w+))?)"
-)
-
-
 class CredentialMissingError(ArgumentsError):
     """A toolset authenticates itself by something that is missing here."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionValues:
-    """What requests can have of a session."""
-
-    context: Mapping[str, Any] = field(default_factory=dict)
-    """The fields of ``context``, as user code gets them, in camelCase."""
-    variables: Mapping[str, Any] = field(default_factory=dict)
-
-    def value(self, expression: str) -> Any:
-        """Return what ``$context.session_id``, ``$context.variables.name`` and so on are; None if missing."""
-        found = _EXPRESSION.fullmatch(expression)
-        if found is None:
-            return None
-        if found["field"]:
-            return self.context.get(to_camel(found["field"]))
-        return self.variables.get(found["variable"]) if found["variable"] else dict(self.variables)
-
-
-def expression_of(described: Mapping[str, Any], where: str) -> str:
-    """Return the expression of the session by which *described* is marked; empty for none.
-
-    Raises:
-        InvalidInputError: it is not such an expression.
-    """
-    found = described.get(MARK)
-    if found is None:
-        return ""
-    if not isinstance(found, str) or not _EXPRESSION.fullmatch(found):
-        known = ", ".join(f"$context.{name}" for name in (*_FIELDS, "variables", "variables.NAME"))
-        raise InvalidInputError(f"{where}: {MARK} {str(found)[:60]!r} is unknown; known: {known}")
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,35 +155,24 @@ class Authentication:
         Raises:
             InvalidInputError: *config* is malformed.
         """
-        found = next(
-            ((kind, settings) for kind, settings in config.items() if isinstance(settings, Mapping)), None
-        )
-        if found is None:
-            return cls(kind="a credential", toolset=toolset, credential=credential) if credential else None
-        kind, settings = found
-        match kind:
-            case "apiKeyConfig":
-                name = settings.get("keyName")
-                if not isinstance(name, str) or not name:
-                    raise InvalidInputError(f"apiKeyConfig of the toolset {toolset} has no keyName")
-                in_query = settings.get("requestLocation") == "QUERY_STRING"
-                return cls(
-                    kind=kind,
-                    toolset=toolset,
-                    place="query" if in_query else "header",
-                    name=name,
-                    credential=credential,
+        declared = ((kind, settings) for kind, settings in config.items() if isinstance(settings, Mapping))
+        kind, settings = next(declared, ("", {}))
+        given: dict[str, Any] = {"credential": credential}
+        if kind == "apiKeyConfig":
+            in_query = settings.get("requestLocation") == "QUERY_STRING"
+            given |= {"name": settings.get("keyName"), "place": "query" if in_query else "header"}
+            if not isinstance(given["name"], str) or not given["name"]:
+                raise InvalidInputError(f"apiKeyConfig of the toolset {toolset} has no keyName")
+        elif kind == "bearerTokenConfig" and credential is None:
+            given["expression"] = str(settings.get("token", ""))
+            if not given["expression"].startswith("$context.variables."):
+                raise InvalidInputError(
+                    f"bearerTokenConfig of the toolset {toolset} has a token other than "
+                    "$context.variables.NAME"
                 )
-            case "bearerTokenConfig" if credential is None:
-                token = str(settings.get("token", ""))
-                if not token.startswith("$context.variables."):
-                    raise InvalidInputError(
-                        f"bearerTokenConfig of the toolset {toolset} has a token other than "
-                        "$context.variables.NAME"
-                    )
-                return cls(kind=kind, toolset=toolset, expression=token)
-            case _:
-                return cls(kind=kind, toolset=toolset, credential=credential)
+        elif not kind and not credential:
+            return None
+        return cls(kind=kind or "a credential", toolset=toolset, **given)
 
     def sent(self, session: SessionValues) -> tuple[dict[str, str], list[tuple[str, str]]]:
         """Return the headers and the parameters of the query to send.

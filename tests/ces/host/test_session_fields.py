@@ -1,19 +1,25 @@
 """What a document marks as the session's is never the caller's, wherever it stands in a request."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from gcp_adk_store.ces import OpenApiTool
 from gcp_adk_store.ces.tools.openapi import Operation
-from gcp_adk_store.ces.tools.parameters import ArgumentsError, SessionValues
+from gcp_adk_store.ces.tools.session_fields import ArgumentsError, SessionValues
 
 USER = {"type": "string", "x-ces-session-context": "$context.variables.user"}
 NOTE = {"type": "string"}
 WHOSE = {"type": "object", "properties": {"user": USER, "note": NOTE}}
-SESSION = SessionValues(variables={"user": "alice"})
+ALICE = {"user": "alice"}
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
+
+
+def session(variables: Mapping[str, Any] = ALICE) -> SessionValues:
+    """Return what one request may have of a session with *variables*."""
+    return SessionValues(variables=variables)
 
 
 def operation(
@@ -35,7 +41,7 @@ def operation(
     return OpenApiTool.from_spec(document, server="https://bank.test").operations["Bank_pay"]
 
 
-MALLORY, ALICE = {"user": "mallory"}, {"user": "alice"}
+MALLORY = {"user": "mallory"}
 NOTED = {"note": "n"}
 NESTED = {"properties": {"a": {"properties": {"b": {"items": {"allOf": [WHOSE]}}}}}}
 META = {"properties": {"meta": {"properties": {"user": USER}}, "note": NOTE}}
@@ -84,7 +90,7 @@ def test_values_of_the_session_are_sent_at_every_depth(schema: Any, given: dict[
     components["Both"] = {"allOf": [NOTE, WHOSE]}
     found = operation(schema, components={**components, "Whose": WHOSE, "User": USER, "Note": NOTE})
 
-    assert sent == found.request(given, {}, SESSION).json
+    assert sent == found.request(given, {}, session()).json
 
 
 @pytest.mark.parametrize("media_type", [JSON, FORM])
@@ -95,7 +101,7 @@ def test_a_whole_body_that_cannot_be_filled_is_refused(media_type: str, body: An
 
     for name in ("body", "requestBody"):
         with pytest.raises(ArgumentsError, match="the body must be an object, not"):
-            found.request({name: body}, {}, SESSION)
+            found.request({name: body}, {}, session())
 
 
 @pytest.mark.parametrize("at", ["requestBody", "media type", "reference"])
@@ -112,22 +118,22 @@ def test_a_mark_of_the_whole_body_counts_wherever_it_stands(at: str) -> None:
     }
     found = OpenApiTool.from_spec(document, server="https://bank.test").operations["Bank_pay"]
 
-    assert found.request({"user": "mallory"}, {}, SESSION).json == "alice"
+    assert found.request({"user": "mallory"}, {}, session()).json == "alice"
 
 
 @pytest.mark.parametrize(
     ("media_type", "name"),
     [(JSON, "USER_ID"), (FORM, "user[id"), (FORM, "user.id"), (FORM, " user_id"), (FORM, "User_Id[]")],
 )
-@pytest.mark.parametrize("session", [SESSION, SessionValues()])
+@pytest.mark.parametrize("variables", [ALICE, {}])
 def test_a_name_that_a_server_reads_as_one_of_the_session_is_refused(
-    media_type: str, name: str, session: SessionValues
+    media_type: str, name: str, variables: dict[str, Any]
 ) -> None:
     """Go and ASP.NET ignore case; PHP reads dots, spaces and an open bracket as underscores."""
     found = operation({"properties": {"user_id": USER, "note": NOTE}}, media_type=media_type)
 
     with pytest.raises(ArgumentsError, match="the body cannot have a field"):
-        found.request({name: "mallory", "note": "n"}, {}, session)
+        found.request({name: "mallory", "note": "n"}, {}, session(variables))
 
 
 def test_a_text_within_a_body_is_no_object_with_a_value_of_the_session() -> None:
@@ -140,11 +146,11 @@ def test_a_text_within_a_body_is_no_object_with_a_value_of_the_session() -> None
         ({"orders": {"user": "mallory"}}, "orders of the body must be a list, not dict"),
     ):
         with pytest.raises(ArgumentsError, match=says):
-            found.request(wrong, {}, SESSION)
+            found.request(wrong, {}, session())
     given = {"user": "mallory", "note": "n"}
-    assert {"user": "alice", "note": "n"} == form.request({"body": given}, {}, SESSION).data
+    assert {"user": "alice", "note": "n"} == form.request({"body": given}, {}, session()).data
     with pytest.raises(ArgumentsError, match=r"cannot have a field 'user\[\]'"):
-        form.request({"user[]": "mallory"}, {}, SESSION)
+        form.request({"user[]": "mallory"}, {}, session())
 
 
 def test_without_a_value_in_the_session_the_callers_is_not_sent() -> None:
@@ -180,7 +186,7 @@ def test_parameters_have_the_values_of_the_session_at_every_depth(
     unmarked = {"name": "user", "in": "query", "schema": NOTE}
     found = operation(parameters=(parameter,), components={"User": USER, "Parameter": unmarked})
 
-    assert sent == found.request(given, {}, SESSION).params
+    assert sent == found.request(given, {}, session()).params
 
 
 def test_no_other_parameter_adds_a_name_that_the_session_gives() -> None:
@@ -189,11 +195,11 @@ def test_no_other_parameter_adds_a_name_that_the_session_gives() -> None:
     found = operation(parameters=({**QUERY, "schema": USER}, free))
     own = operation(WHOSE, parameters=({**QUERY, "required": True, "schema": NOTE},))
 
-    assert [("user", "alice"), ("page", "2")] == found.request({"filter": {"page": 2}}, {}, SESSION).params
+    assert [("user", "alice"), ("page", "2")] == found.request({"filter": {"page": 2}}, {}, session()).params
     for name in ("user", "user[]"):
         with pytest.raises(ArgumentsError, match="the argument filter cannot have a field"):
-            found.request({"filter": {name: "mallory"}}, {}, SESSION)
-    outgoing = own.request({"user": "bob", "note": "n"}, {}, SESSION)
+            found.request({"filter": {name: "mallory"}}, {}, session())
+    outgoing = own.request({"user": "bob", "note": "n"}, {}, session())
     assert ([("user", "bob")], {**ALICE, **NOTED}) == (outgoing.params, outgoing.json)
 
 
@@ -205,8 +211,8 @@ def test_no_parameter_that_the_session_gives_in_part_adds_a_name_that_it_gives(s
 
     for name in ("user[]", "user][", *(["tenant", "tenant[0]"] if style == "form" else [])):
         with pytest.raises(ArgumentsError, match="the argument filter cannot have a field"):
-            found.request({"filter": {name: "mallory"}}, {}, SESSION)
-    assert found.request({"filter": {"note": "n"}}, {}, SESSION).params
+            found.request({"filter": {name: "mallory"}}, {}, session())
+    assert found.request({"filter": {"note": "n"}}, {}, session()).params
 
 
 @pytest.mark.parametrize("marked", ["query", "header"])
@@ -215,7 +221,7 @@ def test_a_mark_counts_for_all_parameters_of_its_name(marked: str) -> None:
     schemas = {"query": NOTE, "header": NOTE, marked: USER}
     both = [{"name": "user", "in": place, "schema": schema} for place, schema in schemas.items()]
     for parameters in (both, both[::-1]):
-        outgoing = operation(parameters=tuple(parameters)).request(MALLORY, {}, SESSION)
+        outgoing = operation(parameters=tuple(parameters)).request(MALLORY, {}, session())
 
         assert ([("user", "alice")], ALICE) == (outgoing.params, outgoing.headers)
 
@@ -228,54 +234,67 @@ def test_fields_that_are_joined_to_one_text_are_not_given_in_part(place: dict[st
     found = operation(parameters=({"name": "filter", **place, "schema": WHOSE},))
 
     with pytest.raises(ArgumentsError, match=r"pay is not called: .*whose fields are joined to a text"):
-        found.request({"filter": {"note": "n,user,mallory"}}, {}, SESSION)
+        found.request({"filter": {"note": "n,user,mallory"}}, {}, session())
 
 
-def doubled(levels: int, last: dict[str, Any], *, required: bool = False, twice: bool = False) -> Operation:
+def doubled(levels: int, last: dict[str, Any], *, required: bool = False) -> Operation:
     """Return an operation in whose body each level refers twice to the next, down to *last*."""
     level = {"required": ["a", "b"]} if required else {}
     components: dict[str, Any] = {f"S{levels}": last}
     for number in range(levels):
-        below = {"$ref": f"#/components/schemas/S{number + 1}"}
+        below = of(f"S{number + 1}")
         components[f"S{number}"] = {**level, "properties": {"a": below, "b": below}}
-    whole = {"$ref": "#/components/schemas/S0"}
-    return operation({"allOf": [whole] * 2} if twice else whole, components=components)
+    return operation({"allOf": [of("S0")] * 2}, components=components)
+
+
+def combined(levels: int) -> Operation:
+    """Return an operation in whose body each level has the alternatives of one of the levels above it."""
+    components: dict[str, Any] = {f"S{levels}": WHOSE}
+    for number in range(levels):
+        below, chosen = of(f"S{number + 1}"), of(f"C{number}-{number + 1}")
+        components[f"S{number}"] = {"properties": {"a": {"allOf": [below, chosen]}, "b": below}}
+        for at in range(number + 1, levels):
+            kept = of(f"C{number}-{at + 1}")
+            components[f"C{number}-{at}"] = {"properties": {"a": kept, "b": kept}}
+        components[f"C{number}-{levels}"] = {}
+    return operation(of("S0"), components=components)
 
 
 ITEMS = {"properties": {"items": {"items": WHOSE}}}
 LISTS = {"properties": {"items": {"items": {"properties": {"users": {"items": USER}, "note": NOTE}}}}}
 TOO_MUCH = "more than the 2,097,152 characters .*; give shorter lists"
-LONG = SessionValues(variables={"user": "a" * 3000})
+LONG = {"user": "a" * 3000}
 
 
 @pytest.mark.parametrize(
-    ("found", "given", "session", "says"),
+    ("found", "given", "variables", "says"),
     [
-        # 30 levels of references would be combined in 2**30 steps.
-        (doubled(30, WHOSE, twice=True), {}, SESSION, "combines more than 100,000 fields"),
+        # In the last of 20 levels, each of 2**20 sets of schemas is another one.
+        (combined(20), {}, ALICE, "combines more than 100,000 fields"),
         # 14 levels are 16,384 values of the session.
-        (doubled(14, USER), {}, SESSION, TOO_MUCH),
-        (doubled(30, USER), {}, SESSION, TOO_MUCH),
+        (doubled(14, USER), {}, ALICE, TOO_MUCH),
+        (doubled(30, USER), {}, ALICE, TOO_MUCH),
         # Each list is a place for values of the session, whether the request gives it items or not.
-        (doubled(18, {"properties": {"users": {"items": USER}}}, required=True), {}, SESSION, TOO_MUCH),
+        (doubled(18, {"properties": {"users": {"items": USER}}}, required=True), {}, ALICE, TOO_MUCH),
         # A list of the caller repeats what the document marks for each of its items.
-        (operation(ITEMS), {"items": [{}] * 10_001}, SESSION, TOO_MUCH),
+        (operation(ITEMS), {"items": [{}] * 10_001}, ALICE, TOO_MUCH),
         (operation(ITEMS), {"items": [{}] * 1000}, LONG, TOO_MUCH),
         # Each item of a list that may have a value of the session is looked at.
-        (operation(LISTS), {"items": [{"users": []}] * 60_000}, SESSION, TOO_MUCH),
+        (operation(LISTS), {"items": [{"users": []}] * 60_000}, ALICE, TOO_MUCH),
     ],
 )
 def test_a_request_of_too_many_fields_is_refused(
-    found: Operation, given: dict[str, Any], session: SessionValues, says: str
+    found: Operation, given: dict[str, Any], variables: dict[str, Any], says: str
 ) -> None:
     """Whether the document doubles them at each level, or the caller's lists repeat them."""
     with pytest.raises(ArgumentsError, match=says):
-        found.request(given, {}, session)
+        found.request(given, {}, session(variables))
 
 
 def test_a_request_of_as_many_fields_as_it_may_have_is_sent() -> None:
-    """At the level before too many."""
-    assert 4096 == str(doubled(12, USER).request({}, {}, SESSION).json).count("alice")
+    """At the level before too many. References that are repeated at each of 30 levels are read once."""
+    assert doubled(30, WHOSE).request({"a": {"note": "n"}}, {}, session()).json == {"a": {"note": "n"}}
+    assert 4096 == str(doubled(12, USER).request({}, {}, session()).json).count("alice")
 
 
 NODE = {"properties": {"user": USER, "below": {"$ref": "#/components/schemas/Node"}}}
@@ -305,7 +324,7 @@ def test_an_operation_whose_marks_cannot_be_filled_is_not_called(
     found = operation(schema, media_type=media_type, components={"Node": NODE})
 
     with pytest.raises(ArgumentsError, match=f"pay is not called: .*{why}"):
-        found.request({"user": "mallory"}, {}, SESSION)
+        found.request({"user": "mallory"}, {}, session())
 
 
 def test_a_document_without_marks_is_read_as_before() -> None:
@@ -315,6 +334,6 @@ def test_a_document_without_marks_is_read_as_before() -> None:
     marked = {"properties": {**schema["properties"], "user": USER}}
     components = {"Node": {"properties": {"below": below}}}
 
-    plain = operation(schema, components=components).request({"body": {"a": 1}}, {}, SESSION)
+    plain = operation(schema, components=components).request({"body": {"a": 1}}, {}, session())
     assert {"a": 1} == plain.json
-    assert {"user": "alice"} == operation(marked, components=components).request({}, {}, SESSION).json
+    assert {"user": "alice"} == operation(marked, components=components).request({}, {}, session()).json
