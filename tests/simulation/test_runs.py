@@ -4,9 +4,9 @@ import asyncio
 from typing import Final
 
 from gcp_adk_store.ces import RunFailure, RuntimeSettings
+from gcp_adk_store.ces.host.invocation import Invocation
 from gcp_adk_store.ces.host.results import Answer, Delta
 from gcp_adk_store.ces.host.session_runs import Opened, SessionRuns
-from gcp_adk_store.ces.host.toolbox import Invocation
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation import journal
 from tests.simulation.fleet import Actor, Fleet
@@ -44,12 +44,12 @@ async def run(actor: Actor, name: str, *, fails: bool) -> None:
         names = [*opened.state.get("names", ()), name]
         error = RunFailure(type="ValueError", message="it fails", traceback="") if fails else None
         delta = Delta(changed={"names": names}, removed=[])
-        return Answer(state={"names": names}, delta=delta, error=error)
+        return Answer(delta=delta, error=error)
 
     await actor.journal.call(
         actor.name, "run", "one",
         lambda: runs.run(Invocation.of("run_tool it", KEY, SETTINGS, {"event_id": name}), work),
-        given=name, seen=lambda done: list(done[0].state["names"]),
+        given=name, seen=lambda done: list(done[1]["variables"]["names"]),
     )  # fmt: skip
 
 

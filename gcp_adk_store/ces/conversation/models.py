@@ -25,9 +25,9 @@ from gcp_adk_store.ces.apps.agents import AgentSpec
 from gcp_adk_store.ces.conversation.decisions import MODEL_FAILED, ModelFailedError, calls_of
 from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.guest.models import NotJsonError, plain, sendable
+from gcp_adk_store.ces.host.invocation import CALL_ID
 from gcp_adk_store.ces.host.session_context import to_object
 from gcp_adk_store.ces.host.settings import USER
-from gcp_adk_store.ces.host.toolbox import CALL_ID
 from gcp_adk_store.ces.tools.declarations import declared
 from gcp_adk_store.errors import InvalidInputError
 

@@ -26,11 +26,11 @@ from gcp_adk_store.ces.conversation.decisions import (
 from gcp_adk_store.ces.conversation.models import whole_response
 from gcp_adk_store.ces.conversation.program import HeldSession, Program
 from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
+from gcp_adk_store.ces.host.invocation import failure_of, new_call_id
 from gcp_adk_store.ces.host.results import CallbackRun, ToolRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
 from gcp_adk_store.ces.host.session_context import visible
 from gcp_adk_store.ces.host.settings import USER
-from gcp_adk_store.ces.host.toolbox import failure_of, new_call_id
 from gcp_adk_store.ces.sandbox.interface import SandboxRunError
 from gcp_adk_store.ces.tools.declarations import CodeFile
 from gcp_adk_store.errors import InvalidInputError

@@ -11,21 +11,18 @@ import re
 import threading
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Hashable
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self, TypeAlias
+from typing import Final, Self
 from weakref import WeakKeyDictionary
 
-from gcp_adk_store.ces.host.settings import RuntimeSettings
+from gcp_adk_store.ces.host.settings import RuntimeSettings, Waiting
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, InProcessSandbox, Limits, Sandbox
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
 from gcp_adk_store.kernel.concurrency import Permit
 from gcp_adk_store.kernel.operation import OwnProcess
-
-Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
-"""Entered while a run waits for a sandbox."""
 
 _PER_CPU: Final = 8
 """Sandboxes for each processor: code waits for answers of the host most of its time."""

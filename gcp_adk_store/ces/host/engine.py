@@ -1,21 +1,22 @@
-"""Run requests in the sandbox, and answer what their code asks of the host, within bounds."""
+"""Run requests in the sandbox, answer what their code asks of the host, and call tools, within bounds."""
 
 import asyncio
+import inspect
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, Final
 
 from gcp_adk_store.ces.guest.contract import VERSION, HostCall
-from gcp_adk_store.ces.host.admission import Room, Waiting, places_of
+from gcp_adk_store.ces.host.admission import Room, places_of
+from gcp_adk_store.ces.host.invocation import Invocation, ToolCall, failure_of, new_call_id
 from gcp_adk_store.ces.host.results import Answer, Call, Delta, Reply, RunFailure, read_host_call
-from gcp_adk_store.ces.host.settings import RuntimeSettings
-from gcp_adk_store.ces.host.toolbox import Invocation, Toolbox, ToolCall, new_call_id
+from gcp_adk_store.ces.host.settings import RuntimeSettings, Waiting
 from gcp_adk_store.ces.http.fetching import HttpAccess, Outgoing
+from gcp_adk_store.ces.http.policy import HttpPolicy
 from gcp_adk_store.ces.sandbox.inprocess import InProcessSandbox
 from gcp_adk_store.ces.sandbox.interface import (
     Clock,
@@ -24,7 +25,21 @@ from gcp_adk_store.ces.sandbox.interface import (
     SandboxError,
     SandboxMemoryError,
     SandboxProtocolError,
+    SandboxRunError,
 )
+from gcp_adk_store.ces.tools.declarations import (
+    CodeFile,
+    FakeTools,
+    MockConfig,
+    MockTool,
+    PythonTool,
+    Tool,
+    declaration_of,
+)
+from gcp_adk_store.ces.tools.openapi import OpenApiTool
+from gcp_adk_store.ces.tools.parameters import CredentialMissingError
+from gcp_adk_store.ces.tools.session_fields import ArgumentsError, SessionValues
+from gcp_adk_store.errors import InvalidInputError, OverloadedError
 
 _SHOWN_CHARACTERS: Final = 16_384
 _SHOWN_ARGUMENTS: Final = 16
@@ -38,33 +53,26 @@ class TooDeepError(Exception):
     """Tools call each other deeper than its number."""
 
 
+@dataclass(slots=True, eq=False)
 class Host:
     """Answers the questions of one run."""
 
-    def __init__(
-        self, engine: "Engine", invocation: Invocation, *, depth: int, clock: Clock, waiting: Waiting
-    ) -> None:
-        """Prepare it.
-
-        Args:
-            engine: What runs it, and the runs within it.
-            invocation: Of the run.
-            depth: How many runs it is within.
-            clock: Of the run; it stands still while a tool that the code called waits for a sandbox.
-            waiting: A context that shows to those who wait for the run that it stands still.
-        """
-        self._engine = engine
-        self._invocation = invocation
-        self._depth = depth
-        self._clock = clock
-        self._waiting = waiting
-        self._begun: dict[int, asyncio.Task[Reply]] = {}
-        self._held_characters = 0
-        self._background = asyncio.Semaphore(_BACKGROUND_CALLS)
-        self.calls: list[Call] = []
-        self.warnings: list[str] = []
-        self.ending: RunFailure | None = None
-        """Why the run is over, even if its code ignores the answer that says so."""
+    engine: "Engine"
+    """What runs it, and the runs within it."""
+    invocation: Invocation
+    depth: int
+    """How many runs it is within."""
+    clock: Clock
+    """Of the run; it stands still while a tool that the code called waits for a sandbox."""
+    waiting: Waiting
+    """Shows to those who wait for the run that it stands still."""
+    calls: list[Call] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    ending: RunFailure | None = None
+    """Why the run is over, even if its code ignores the answer that says so."""
+    _begun: dict[int, asyncio.Task[Reply]] = field(default_factory=dict)
+    _held_characters: int = 0
+    _background: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_BACKGROUND_CALLS))
 
     async def answer(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Return the answer to what the code asks.
@@ -86,14 +94,13 @@ class Host:
         if number in self._begun:
             raise SandboxProtocolError(f"the code begins {number} twice")
         task = self._begun[number] = asyncio.create_task(self._serve_in_turn(question))
-        if not self._engine.overlaps:
+        if not self.engine.overlaps:
             await asyncio.wait([task])
         return {}
 
     async def finish(self) -> Sequence[Delta]:
         """Wait for what was begun and not collected, and return what it changed; raise the first failure."""
-        replies = await asyncio.gather(*self._begun.values())
-        return [reply.delta for reply in replies if reply.delta is not None]
+        return [reply.answer.delta for reply in await asyncio.gather(*self._begun.values())]
 
     async def cancel(self) -> None:
         """End what was begun."""
@@ -104,7 +111,7 @@ class Host:
     @contextmanager
     def _stopped(self) -> Iterator[None]:
         """Stop the clocks of the run, and of those that wait for it, while a called tool has no sandbox."""
-        with self._clock.stopped(), self._waiting():
+        with self.clock.stopped(), self.waiting():
             yield
 
     async def _serve_in_turn(self, question: HostCall) -> Reply:
@@ -114,7 +121,7 @@ class Host:
         return reply
 
     async def _serve(self, question: HostCall) -> Reply:
-        most = self._engine.settings.uncollected_characters
+        most = self.engine.settings.uncollected_characters
         if self._held_characters > most:
             says = (
                 f"answers to background calls that the code did not collect exceed the {most} characters "
@@ -127,13 +134,12 @@ class Host:
         if question["call"] == "tool":
             name, args = question["tool"], question["args"]
             reply = await self._of_tool(question)
-            self.warnings += [f"{name}: {text}" for text in reply.said]
+            self.warnings += [f"{name}: {text}" for text in reply.answer.warnings]
         else:
             name = question["method"]
             args = {each: value for each, value in question.items() if each in _OF_REQUEST}
-            outgoing = Outgoing(method=name, **args)
-            reply = Reply.of_fetched(await self._engine.http.fetch(outgoing, asker=self._invocation.asker))
-            self.warnings += reply.said
+            reply = await self.engine.fetched(Outgoing(method=name, **args), self.invocation)
+            self.warnings += reply.answer.warnings
         self.ending = self.ending or reply.ending  # type: ignore[redundant-expr]  # of a call meanwhile
         asked, whole = _beginning_of(args)
         self.calls.append(
@@ -145,8 +151,8 @@ class Host:
                 status_code=reply.status_code,
                 reason=reply.reason,
                 text=reply.text[:_SHOWN_CHARACTERS],
-                stdout=reply.stdout[:_SHOWN_CHARACTERS],
-                error=reply.error,
+                stdout=reply.answer.stdout[:_SHOWN_CHARACTERS],
+                error=reply.answer.error,
                 duration_s=time.monotonic() - started,
                 background=question.get("background", False),
                 mocked=reply.mocked,
@@ -159,16 +165,16 @@ class Host:
             name=question["tool"],
             args=question["args"],
             state=question["state"],
-            by_code=True,
-            invocation=self._invocation,
+            invocation=self.invocation,
             function_call_id=new_call_id(),
+            depth=self.depth + 1,
+            waiting=self._stopped,
         )
         try:
-            run_below = partial(self._engine.run, depth=self._depth + 1, waiting=self._stopped)
-            return await self._engine.toolbox.reply(call, run_below)
+            return await self.engine.stand_in(call) or await self.engine.of_tool(call)
         except TooDeepError as exc:
             says = (
-                f"tools call each other deeper than {exc}: max_depth is {self._engine.settings.max_depth}, "
+                f"tools call each other deeper than {exc}: max_depth is {self.engine.settings.max_depth}, "
                 "and each depth needs a sandbox (sandboxes_per_session)"
             )
             return Reply.ends("ToolDepthError", says)
@@ -190,23 +196,39 @@ def _json_of(value: Any) -> str:
 
 def _characters(reply: Reply) -> int:
     """Return the size of an answer that waits for its collection, in characters of JSON."""
-    changes = 0 if reply.delta is None else len(json.dumps(reply.delta.wire()))
-    return len(reply.text) + changes
+    return len(reply.text) + len(json.dumps(reply.answer.delta.wire()))
 
 
 _MOST_WARNINGS: Final = 100
 _WARNING_CHARACTERS: Final = 1000
+_BAD_REQUEST: Final = 400
+_UNAUTHORIZED: Final = 401
+_SYNCHRONOUS_S: Final = 30.0
+_ASYNCHRONOUS_S: Final = 60.0
+"""What tools may take that do not say how long."""
+_LONGEST_S: Final = 300.0
+"""The limit for each tool, also if its app asks for more: the host decides how long it works for an app."""
 
 
 class Engine:
-    """Runs requests, in bounded numbers and to a bounded depth."""
+    """Runs requests, in bounded numbers and to a bounded depth, and calls tools of each kind."""
 
     def __init__(
-        self, sandbox: Sandbox, toolbox: Toolbox, http: HttpAccess, settings: RuntimeSettings, room: Room
+        self,
+        sandbox: Sandbox,
+        callees: Mapping[str, Tool],
+        *,
+        http: HttpPolicy,
+        mocks: MockConfig | None,
+        settings: RuntimeSettings,
+        room: Room,
     ) -> None:
         self._sandbox = sandbox
-        self.toolbox = toolbox
-        self.http = http
+        self.callees = callees
+        """Every tool that code may call, by name."""
+        self._descriptions: dict[str, str] = {}
+        self._http = HttpAccess(http)
+        self._mocks = mocks
         self.settings = settings
         self._guest_settings = asdict(settings.guest)
         self._room = room
@@ -244,10 +266,12 @@ class Engine:
         if timeout_s is not None and self.settings.limits is None:
             limits = replace(limits, wall_s=timeout_s)
         clock = Clock(longest_stop_s=self.settings.longest_wait_s)
-        host = Host(self, invocation, depth=depth, clock=clock, waiting=waiting)
+        host = Host(self, invocation, depth, clock, waiting)
+        configs = [each for each in (invocation.mocks, self._mocks) if each is not None]
+        mocked = {call.tool for each in configs for call in each.calls}
         whole = {
             "version": VERSION,
-            "tools": self.toolbox.names(invocation.mocks),
+            "tools": sorted({*self.callees, *mocked}),
             "settings": self._guest_settings,
             **request,
         }
@@ -264,17 +288,19 @@ class Engine:
                 frame = await self._sandbox.run(
                     whole, host.answer, on_output=printed.append, limits=limits, clock=clock
                 )
-                answer = _validated(Answer.of(frame, before=request["context"]["state"]), request)
-                _require_memory(answer)
+                answer = Answer.of(frame, request)
                 if answer.error is None:
                     answer = _with(await self._finished(host, clock, limits), answer, request)
+                elif answer.error.type == "MemoryError":  # its process survived
+                    says = f"the code wanted more than memory_bytes:\n{answer.error.traceback}"
+                    raise SandboxMemoryError(says)
             except SandboxError as exc:  # also of what is found in its answer, when its process has ended
                 exc.output = exc.output or "".join(printed)
                 raise
             finally:
                 await host.cancel()
         if host.ending is not None and answer.error is None:
-            answer = answer.failed(host.ending, before=request["context"]["state"])
+            answer = answer.failed(host.ending)
         return replace(
             answer,
             calls=tuple(host.calls),
@@ -291,30 +317,97 @@ class Engine:
         async with clock.limit(limits.wall_s, says):
             return await host.finish()
 
+    async def fetched(self, outgoing: Outgoing, invocation: Invocation) -> Reply:
+        """Return the answer to a request over HTTP; the status is 0 if it fails."""
+        return Reply.of_fetched(await self._http.fetch(outgoing, asker=invocation.asker))
 
-def _validated(answer: Answer, request: Mapping[str, Any]) -> Answer:
-    """Return the untrusted *answer*, checked against its *request*; raise a SandboxProtocolError."""
-    if answer.overridden_by is not None and not 0 <= answer.overridden_by < len(request["code"]):
-        raise SandboxProtocolError(f"the code's process names the unknown callback {answer.overridden_by}")
-    return replace(
-        answer,
-        changed={name: value for name, value in answer.changed.items() if name in request},
-    )
+    async def stand_in(self, call: ToolCall) -> Reply | None:
+        """Return the answer of a mock or a fake to *call*, or None; raises as :meth:`of_tool`."""
+        for mocks in (call.invocation.mocks, self._mocks):
+            if mocks is None:
+                continue
+            if (mocked := mocks.find(call.name, call.args)) is not None:
+                return Reply.of_json(mocked.response, mocked=True)
+            if mocks.unmatched == "FAIL" and call.depth:
+                return Reply.ends("UnmatchedToolCallError", f"no mock fits this call of {call.name}")
+        callee = self.callees.get(call.name)
+        fake = None if callee is None else callee.fake
+        function = None if fake is None else fake.function_for(call.name)
+        return None if fake is None or function is None else await self._faked(fake, function, call)
+
+    def description_of(self, name: str) -> str:
+        """Return the description of the tool *name* that models see; empty for an unknown tool."""
+        if name not in self._descriptions and name in self.callees:
+            self._descriptions[name] = declaration_of(name, self.callees[name])["description"]
+        return self._descriptions.get(name, "")
+
+    async def _faked(self, fakes: FakeTools, function: str, call: ToolCall) -> Reply | None:
+        request = {
+            "kind": "callback",
+            "callback": "before_tool",
+            "code": [{"source": fakes.source, "filename": fakes.filename, "name": function}],
+            "tool": {"name": call.name, "description": self.description_of(call.name)},
+            "args": call.args,
+        }
+        ran = await self._run_for(call, request)
+        if ran.error is not None:
+            return Reply.ends("FakeToolError", f"{fakes.filename}: {ran.error}")
+        return None if ran.overridden_by is None else Reply.of_json(ran.result, answer=ran, mocked=True)
+
+    async def of_tool(self, call: ToolCall) -> Reply:
+        """Return the answer of the tool itself to *call*.
+
+        Raises:
+            SandboxUnavailableError: the sandbox cannot run here.
+            TypeError, ValueError: the answer of a mock is not JSON. Any exception of the function of a mock.
+        """
+        match self.callees.get(call.name):
+            case PythonTool() as tool:
+                return Reply.of_tool(await or_failed(self.python(tool, call)))
+            case OpenApiTool() as tool:
+                return await self._of_operation(tool, call)
+            case MockTool() as tool:
+                made = tool.response(call.args) if callable(tool.response) else tool.response
+                made = await made if inspect.isawaitable(made) else made
+                return Reply.of_json(made, mocked=True, status_code=tool.status_code, reason=tool.reason)
+            case None:
+                return Reply.ends("UnknownToolError", f"unknown tool {call.name[:100]!r}")
+
+    async def _of_operation(self, tool: OpenApiTool, call: ToolCall) -> Reply:
+        try:
+            session = SessionValues(context=call.invocation.context, variables=call.state)
+            outgoing = tool.request(call.name, call.args, session)
+        except ArgumentsError as exc:
+            status = _UNAUTHORIZED if isinstance(exc, CredentialMissingError) else _BAD_REQUEST
+            return Reply(status_code=status, reason=str(exc), answer=Answer(error=failure_of(exc)))
+        return await self.fetched(outgoing, call.invocation)
+
+    async def python(self, tool: PythonTool, call: ToolCall) -> Answer:
+        """Run the code of *tool* for *call*, as long as on the platform, and no longer than a host waits."""
+        usual = _ASYNCHRONOUS_S if tool.execution == "ASYNCHRONOUS" else _SYNCHRONOUS_S
+        code = CodeFile.of(tool.code).wire(function=tool.name, filename=f"{tool.name}.py")
+        request = {"kind": "tool", "code": [code], "args": call.args}
+        return await self._run_for(call, request, timeout_s=min(tool.timeout_s or usual, _LONGEST_S))
+
+    async def _run_for(self, call: ToolCall, request: dict[str, Any], **more: Any) -> Answer:
+        whole = {**request, "context": call.context}
+        return await self.run(whole, call.invocation, depth=call.depth, waiting=call.waiting, **more)
 
 
-def _require_memory(answer: Answer) -> None:
-    """Raise what the run of *answer* wanted: memory; the code's process survived."""
-    if answer.error is not None and answer.error.type == "MemoryError":
-        raise SandboxMemoryError(f"the code wanted more than memory_bytes:\n{answer.error.traceback}")
+async def or_failed(run: Awaitable[Answer]) -> Answer:
+    """Return what became of *run*, also where that is no answer of its code but an error from outside."""
+    try:
+        return await run
+    except SandboxRunError as exc:
+        return Answer(stdout=exc.output).failed(failure_of(exc))
+    except (InvalidInputError, OverloadedError) as exc:  # too large for a sandbox; or no sandbox was free
+        return Answer().failed(failure_of(exc))
 
 
 def _with(deltas: Iterable[Delta], answer: Answer, request: Mapping[str, Any]) -> Answer:
     """Return *answer* with what calls changed that ended after its code."""
-    before = request["context"]["state"]
     for delta in deltas:
-        answer = replace(
-            answer, delta=answer.delta.then(delta, before=before), state=delta.applied_to(answer.state)
-        )
+        answer = replace(answer, delta=answer.delta.then(delta, before=request["context"]["state"]))
     return answer
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -208,8 +208,6 @@ class Delta:
 class Answer:
     """What became of a run: what its code says, and what the host saw of it."""
 
-    state: dict[str, Any]
-    """The variables as they will be stored."""
     result: Any = None
     response: dict[str, Any] | None = None
     overridden_by: int | None = None
@@ -223,40 +221,36 @@ class Answer:
     stdout: str = ""
 
     @classmethod
-    def of(cls, frame: Mapping[str, Any], *, before: Mapping[str, Any]) -> Self:
-        """Return the answer that *frame* is, of a run that began with the variables *before*.
+    def of(cls, frame: Mapping[str, Any], request: Mapping[str, Any]) -> Self:
+        """Return the answer to *request* that *frame* is.
 
         Raises:
             SandboxProtocolError: *frame* is not a valid answer.
         """
         read = _read(_ANSWER, frame, "answer")
-        delta, error = _delta(read["state_delta"]), None
-        if (failure := read["error"]) is not None:
-            error = RunFailure(
-                type=failure["type"][: _SHOWN["type"]],
-                message=failure["message"][: _SHOWN["message"]],
-                traceback=failure["traceback"][: _SHOWN["traceback"]],
-            )
-            delta = Delta()
-        overridden_by = read["overridden_by"] if error is None else None
+        delta, failure = _delta(read["state_delta"]), read["error"]
+        overridden_by = read["overridden_by"] if failure is None else None
         if overridden_by is not None and not isinstance(read["result"], dict):
             raise SandboxProtocolError("the code's process overrides, and says not by what")
-        return cls(
+        if overridden_by is not None and overridden_by not in range(len(request["code"])):
+            raise SandboxProtocolError(f"the code's process names the unknown callback {overridden_by}")
+        answer = cls(
             result=read["result"],
-            response={"result": read["result"]} if error is None else error.response,
+            response={"result": read["result"]},
             overridden_by=overridden_by,
-            state=delta.applied_to(before),
             delta=delta,
-            changed={name: frame[name] for name in MAY_CHANGE if frame[name] is not None},
+            changed={name: frame[name] for name in MAY_CHANGE if name in request and frame[name] is not None},
             actions=read["actions"],
             warnings=read["warnings"],
-            error=error,
         )
+        if failure is None:
+            return answer
+        error = RunFailure(**{name: str(text)[: _SHOWN[name]] for name, text in failure.items()})
+        return replace(answer, delta=Delta(), response=error.response, error=error)
 
-    def failed(self, error: RunFailure, *, before: Mapping[str, Any]) -> Self:
-        """Return the answer of a run that failed by *error*, and began with the variables *before*."""
+    def failed(self, error: RunFailure) -> Self:
+        """Return the answer of a run that failed by *error*."""
         return type(self)(
-            state=dict(before),
             response=error.response,
             error=error,
             warnings=self.warnings,
@@ -279,32 +273,30 @@ def _delta(found: contract.StateDelta) -> Delta:
 
 _FIRST_REDIRECT: Final = 300
 """From this status on, an answer is not a result: it is a redirect that was not followed, or an error."""
+_FAILED: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What the host answers, and what is known of it beside."""
+    """What the host answers a call, and what became of the run that answers it."""
 
     status_code: int = 200
     reason: str = ""
     text: str = ""
-    delta: Delta | None = None
-    """What a called tool changed of the variables."""
+    answer: Answer = field(default_factory=Answer)
+    """Of that run: what it changed, printed and warned of, and why it failed."""
     ending: RunFailure | None = None
     """Why the asking run is over."""
     mocked: bool = False
-    stdout: str = ""
-    error: RunFailure | None = None
-    said: Sequence[str] = ()
 
     @classmethod
-    def of_json(cls, value: Any, *, mocked: bool = False) -> Self:
+    def of_json(cls, value: Any, **more: Any) -> Self:
         """Return an answer that is *value*.
 
         Raises:
             TypeError, ValueError: *value* is not JSON.
         """
-        return cls(text=json.dumps(value, allow_nan=False), mocked=mocked)
+        return cls(text=json.dumps(value, allow_nan=False), **more)
 
     @classmethod
     def ends(cls, kind: str, message: str) -> Self:
@@ -314,26 +306,20 @@ class Reply:
     @classmethod
     def of_fetched(cls, fetched: "Fetched") -> Self:
         """Return an answer that came over HTTP."""
-        return cls(
-            status_code=fetched.status_code, reason=fetched.reason, text=fetched.text, said=fetched.said
-        )
+        answer = Answer(warnings=fetched.said)
+        return cls(status_code=fetched.status_code, reason=fetched.reason, text=fetched.text, answer=answer)
 
     @classmethod
-    def failed(cls, status_code: int, error: RunFailure, *, stdout: str = "") -> Self:
-        """Return the answer of a tool that failed: a status for ``raise_for_status``, and ``result``."""
-        return cls(
-            status_code=status_code,
-            reason=str(error),
-            text=json.dumps(error.response),
-            error=error,
-            stdout=stdout,
-        )
+    def of_tool(cls, answer: Answer) -> Self:
+        """Return the response of a Python tool; one that failed has a status for ``raise_for_status``."""
+        failed = {} if answer.error is None else {"status_code": _FAILED, "reason": str(answer.error)}
+        return cls.of_json(answer.response, answer=answer, **failed)
 
     @property
     def for_model(self) -> dict[str, Any]:
         """The response for a model."""
         if not 0 < self.status_code < _FIRST_REDIRECT:
-            why = self.text or "; ".join(self.said)
+            why = self.text or "; ".join(self.answer.warnings)
             return {"error": ": ".join(filter(None, (f"{self.status_code} {self.reason}".rstrip(), why)))}
         try:
             body = json.loads(self.text)
@@ -345,9 +331,9 @@ class Reply:
         """Return it as the guest reads it."""
         if self.ending is not None:
             return {"error": {"type": self.ending.type, "message": self.ending.message}}
-        wire: dict[str, Any] = {
+        return {
             "status_code": self.status_code,
             "reason": self.reason,
             "text": self.text,
+            "state_delta": self.answer.delta.wire(),
         }
-        return wire if self.delta is None else {**wire, "state_delta": self.delta.wire()}

@@ -1,6 +1,7 @@
 """Run tools and callbacks on sessions."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Unpack
 
 from google.adk.artifacts import BaseArtifactService
@@ -13,22 +14,14 @@ from gcp_adk_store.ces.guest.contract import CALLBACKS, subjects_of
 from gcp_adk_store.ces.guest.models import NotJsonError, plain, sendable
 from gcp_adk_store.ces.host.admission import Machine, Room, open_sandbox
 from gcp_adk_store.ces.host.engine import Engine
+from gcp_adk_store.ces.host.invocation import Invocation, RunOptions, ToolCall
 from gcp_adk_store.ces.host.logs import NoteRun
-from gcp_adk_store.ces.host.results import MAY_CHANGE, Answer, CallbackRun, Delta, Reply, RunFailure, ToolRun
+from gcp_adk_store.ces.host.results import MAY_CHANGE, Answer, CallbackRun, Reply, ToolRun
 from gcp_adk_store.ces.host.session_context import to_object
 from gcp_adk_store.ces.host.session_runs import LateRuns, Opened, SessionRuns, Work
 from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKeyLike
-from gcp_adk_store.ces.host.toolbox import (
-    Invocation,
-    RunOptions,
-    Toolbox,
-    ToolCall,
-    failure_of,
-    run_python,
-)
-from gcp_adk_store.ces.http.fetching import HttpAccess
 from gcp_adk_store.ces.http.policy import HttpPolicy
-from gcp_adk_store.ces.sandbox.interface import Sandbox, SandboxRunError
+from gcp_adk_store.ces.sandbox.interface import Sandbox
 from gcp_adk_store.ces.tools.declarations import (
     CodeFile,
     Execution,
@@ -37,7 +30,7 @@ from gcp_adk_store.ces.tools.declarations import (
     Tool,
     by_name,
 )
-from gcp_adk_store.errors import InvalidInputError, OverloadedError
+from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel.operation import Closing, arguments_of
 
 
@@ -149,12 +142,13 @@ class PythonRuntime(Closing):
             says = f"sandbox must be a sandbox, or the name of one, not {type(sandbox).__name__}"
             raise InvalidInputError(says)
         settings = settings or RuntimeSettings()
-        access = HttpAccess(http or HttpPolicy())
-        self._toolbox = Toolbox(by_name(tools), http=access, mocks=mocks)
+        callees = by_name(tools)
         room = Room.of(settings, sandbox, Machine.here())
         self._sandbox, self._owns_sandbox = open_sandbox(sandbox, runs_at_once=room.places)
         self._settings = settings
-        self._engine = Engine(self._sandbox, self._toolbox, access, settings, room)
+        self._engine = Engine(
+            self._sandbox, callees, http=http or HttpPolicy(), mocks=mocks, settings=settings, room=room
+        )
         self._sessions = SessionRuns(session_service, artifact_service, settings, note_run)
         self._late = LateRuns(per_session=settings.waiting_per_session)
 
@@ -182,13 +176,12 @@ class PythonRuntime(Closing):
             options: Of this run.
         """
         tool = PythonTool(name=name, code=code, execution=execution, timeout_s=timeout_s)
-        given = to_object(args, "args")
         invocation = Invocation.of(f"run_tool {name}", key, self._settings, options)
 
-        async def work(opened: Opened) -> Answer:
-            return await run_python(tool, _call(name, given, opened), self._engine.run)
+        async def work(call: ToolCall) -> Answer:
+            return await self._engine.python(tool, call)
 
-        return await self._run_tool(name, execution, invocation, work)
+        return await self._run_tool(args, execution, invocation, work)
 
     async def call_tool(
         self,
@@ -208,22 +201,20 @@ class PythonRuntime(Closing):
         """
         if not isinstance(name, str):
             raise InvalidInputError(f"name must be a string, not {type(name).__name__}")
-        callee = self._toolbox.callees.get(name)
-        if callee is None:
-            known = ", ".join(sorted(self._toolbox.callees))
+        tool = self._engine.callees.get(name)
+        if tool is None:
+            known = ", ".join(sorted(self._engine.callees))
             raise InvalidInputError(f"unknown tool {name!r:.100}; known: {known}")
-        given = to_object(args, "args")
         invocation = Invocation.of(f"call_tool {name}", key, self._settings, options)
 
-        async def work(opened: Opened) -> Answer:
-            call = _call(name, given, opened)
-            stand_in = await self._toolbox.stand_in(call, self._engine.run)
-            if stand_in is None and isinstance(callee, PythonTool):
-                return await run_python(callee, call, self._engine.run)
-            return _of_reply(stand_in or await self._toolbox.of_tool(call, self._engine.run), opened)
+        async def work(call: ToolCall) -> Answer:
+            stand_in = await self._engine.stand_in(call)
+            if stand_in is None and isinstance(tool, PythonTool):
+                return await self._engine.python(tool, call)
+            return _of_reply(stand_in or await self._engine.of_tool(call))
 
-        execution = callee.execution if isinstance(callee, PythonTool) else "SYNCHRONOUS"
-        return await self._run_tool(name, execution, invocation, work)
+        execution = tool.execution if isinstance(tool, PythonTool) else "SYNCHRONOUS"
+        return await self._run_tool(args, execution, invocation, work)
 
     async def run_callback(
         self,
@@ -256,7 +247,7 @@ class PythonRuntime(Closing):
             options: Of this run.
         """
         if isinstance(tool, str):
-            tool = {"name": tool, "description": self._toolbox.description_of(tool)}
+            tool = {"name": tool, "description": self._engine.description_of(tool)}
         subjects = {
             "llm_request": llm_request,
             "llm_response": llm_response,
@@ -268,8 +259,8 @@ class PythonRuntime(Closing):
         invocation = Invocation.of(f"run_callback {request['callback']}", key, self._settings, options)
 
         async def work(opened: Opened) -> Answer:
-            about = opened.invocation.context_with(opened.state, function_call_id=invocation.function_call_id)
-            return await self._engine.run({**request, "context": about}, opened.invocation)
+            about = {**request, "context": opened.invocation.context}
+            return await self._engine.run(about, opened.invocation)
 
         answer, fields = await self._sessions.run(invocation, work)
         after: dict[str, Any] = {name: answer.changed.get(name, request.get(name)) for name in MAY_CHANGE}
@@ -288,11 +279,29 @@ class PythonRuntime(Closing):
         if self._owns_sandbox:
             await self._sandbox.close()
 
-    async def _run_tool(self, name: str, execution: Execution, invocation: Invocation, work: Work) -> ToolRun:
+    async def _run_tool(
+        self,
+        args: Mapping[str, Any],
+        execution: Execution,
+        invocation: Invocation,
+        answer: Callable[[ToolCall], Awaitable[Answer]],
+    ) -> ToolRun:
+        given = to_object(args, "args")
+
+        async def work(opened: Opened) -> Answer:
+            call = ToolCall(
+                name=invocation.subject,
+                args=given,
+                state=opened.state,
+                invocation=opened.invocation,
+                function_call_id=invocation.function_call_id,
+            )
+            return await answer(call)
+
         if execution == "SYNCHRONOUS":
             return _tool_run(invocation, *await self._sessions.run(invocation, work))
         opened = await self._sessions.open(invocation)
-        late = self._late.begin(name, invocation, self._finish(name, invocation, opened, work))
+        late = self._late.begin(invocation, self._finish(invocation, opened, work))
         return ToolRun(
             variables=opened.state,
             invocation_id=invocation.invocation_id,
@@ -301,59 +310,24 @@ class PythonRuntime(Closing):
             late=late,
         )
 
-    async def _finish(self, name: str, invocation: Invocation, opened: Opened, work: Work) -> ToolRun:
-        async def with_response(opened: Opened) -> Answer:
-            try:
-                return await work(opened)
-            except SandboxRunError as exc:  # the model waits for a response
-                return _failed(failure_of(exc), opened, stdout=exc.output)
-            except (InvalidInputError, OverloadedError) as exc:  # too large; or no sandbox was free
-                return _failed(failure_of(exc), opened)
-
-        return _tool_run(
-            invocation, *await self._sessions.finish_late(invocation, name, opened, with_response)
-        )
-
-
-def _call(name: str, args: dict[str, Any], opened: Opened) -> ToolCall:
-    """Return the call of a tool that the run is, which is a model's."""
-    return ToolCall(
-        name=name,
-        args=args,
-        state=opened.state,
-        by_code=False,
-        invocation=opened.invocation,
-        function_call_id=opened.invocation.function_call_id,
-    )
+    async def _finish(self, invocation: Invocation, opened: Opened, work: Work) -> ToolRun:
+        return _tool_run(invocation, *await self._sessions.finish_late(invocation, opened, work))
 
 
 def _tool_run(invocation: Invocation, answer: Answer, fields: dict[str, Any]) -> ToolRun:
     return ToolRun(**fields, response=answer.response, function_call_id=invocation.function_call_id)
 
 
-def _failed(error: RunFailure, opened: Opened, *, stdout: str = "") -> Answer:
-    """Return what became of a tool that failed from outside."""
-    return Answer(state=opened.state, stdout=stdout).failed(error, before=opened.state)
+def _of_reply(reply: Reply) -> Answer:
+    """Return what became of a model's call, with the response that the model gets.
 
-
-def _for_model(reply: Reply) -> dict[str, Any]:
-    """Return the response that *reply* is, as text if it nests deeper than code and models can have it."""
+    It is text if it nests deeper than code and models can have it.
+    """
+    if reply.ending is not None:
+        return Answer().failed(reply.ending)
     what = "the response"
     try:
-        return dict(plain(to_object(reply.for_model, what, lenient=True), what))
+        response = dict(plain(to_object(reply.for_model, what, lenient=True), what))
     except (InvalidInputError, NotJsonError):
-        return {"result": sendable(reply.text)}
-
-
-def _of_reply(reply: Reply, opened: Opened) -> Answer:
-    if reply.ending is not None:
-        return _failed(reply.ending, opened)
-    delta = reply.delta or Delta()
-    return Answer(
-        state=delta.applied_to(opened.state),
-        delta=delta,
-        response=_for_model(reply),
-        error=reply.error,
-        stdout=reply.stdout,
-        warnings=reply.said,
-    )
+        response = {"result": sendable(reply.text)}
+    return replace(reply.answer, response=response)

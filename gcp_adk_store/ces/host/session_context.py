@@ -10,7 +10,7 @@ import base64
 import enum
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from gcp_adk_store.ces.guest import messages
 from gcp_adk_store.ces.guest.models import NotJsonError, plain, sendable
+from gcp_adk_store.ces.host.results import Delta
 from gcp_adk_store.ces.host.settings import USER, RuntimeSettings, SessionKey
 from gcp_adk_store.errors import InvalidInputError
 
@@ -113,16 +114,16 @@ def visible(state: Mapping[str, Any], *, shared: Collection[str]) -> dict[str, A
     }
 
 
-def state_delta(
-    changed: Mapping[str, Any], removed: Sequence[str], state: Mapping[str, Any], settings: RuntimeSettings
-) -> dict[str, Any]:
-    """Return what an event changes of *state*, so that variables are *changed* and *removed*.
+def state_delta(change: Delta, state: Mapping[str, Any], settings: RuntimeSettings) -> dict[str, Any]:
+    """Return what an event makes of *state*, so that variables are as *change* has them.
+
+    It has none of those that ADK never stores.
 
     Raises:
         InvalidInputError: a name is the runtime's own, or of others and not in ``shared_variables``.
         VariablesTooLargeError: a scope grows, and has more than it may then.
     """
-    for name in (*changed, *removed):
+    for name in (*change.changed, *change.removed):
         if is_mark(name):
             raise InvalidInputError(
                 f"a variable cannot have the name {name[:100]!r}: marks of removals have such"
@@ -131,14 +132,10 @@ def state_delta(
             raise InvalidInputError(
                 f"code may not change the variable {name[:100]!r}: shared_variables does not name it"
             )
-    delta: dict[str, Any] = {}
-    for name, value in changed.items():
-        delta[name] = value
-        if state.get(_mark(name)) is True:
-            delta[_mark(name)] = False
-    for name in removed:
-        delta[name] = None
-        delta[_mark(name)] = True
+    delta = {**change.changed, **dict.fromkeys(change.removed)}
+    marks = {_mark(name): False for name in change.changed if state.get(_mark(name)) is True}
+    marks |= {_mark(name): True for name in change.removed}
+    delta = {name: value for name, value in (delta | marks).items() if not is_fleeting(name)}
     for scope in {_scope(name)[0] for name in delta} & _BYTES.keys():
         _require_room(scope, state, delta, settings)
     return delta
@@ -188,9 +185,9 @@ def is_mark(name: str) -> bool:
     return _scope(name)[1].startswith(MARK)
 
 
-def fleeting(names: Sequence[str]) -> list[str]:
-    """Return those of *names* that ADK never stores."""
-    return [name for name in names if name.startswith(State.TEMP_PREFIX)]
+def is_fleeting(name: str) -> bool:
+    """Whether ADK never stores the variable *name*."""
+    return name.startswith(State.TEMP_PREFIX)
 
 
 def _whose(scope: str) -> str:

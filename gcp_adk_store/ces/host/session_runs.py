@@ -16,18 +16,19 @@ from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
+from gcp_adk_store.ces.host.engine import or_failed
+from gcp_adk_store.ces.host.invocation import Invocation, failure_of
 from gcp_adk_store.ces.host.logs import NoteRun, RunLog, logs_of_run, with_logs
 from gcp_adk_store.ces.host.results import Answer, ToolRun
 from gcp_adk_store.ces.host.session_context import (
     events_of,
-    fleeting,
+    is_fleeting,
     state_delta,
     to_object,
     user_content,
     variables_of,
 )
 from gcp_adk_store.ces.host.settings import USER, RuntimeSettings, SessionKey
-from gcp_adk_store.ces.host.toolbox import Invocation, failure_of
 from gcp_adk_store.ces.sandbox.interface import SandboxError
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionConflictError, SessionMissingError
 from gcp_adk_store.kernel.concurrency import Limiter
@@ -43,10 +44,8 @@ class LateRuns:
         self._per_session = per_session
         self._tasks: dict[asyncio.Task[ToolRun], SessionKey] = {}
 
-    def begin(
-        self, name: str, invocation: Invocation, work: Coroutine[Any, Any, ToolRun]
-    ) -> asyncio.Task[ToolRun]:
-        """Begin *work*, which stores the response of the tool *name* in the session of *invocation*.
+    def begin(self, invocation: Invocation, work: Coroutine[Any, Any, ToolRun]) -> asyncio.Task[ToolRun]:
+        """Begin *work*, which stores the response of a tool in the session of *invocation*.
 
         Raises:
             OverloadedError: too many runs of the session have not ended; *work* does not begin.
@@ -57,8 +56,7 @@ class LateRuns:
             raise OverloadedError(
                 f"{self._per_session} asynchronous tools of this session have not ended, which is the limit "
                 "(waiting_per_session); wait until one ends",
-                operation=invocation.operation,
-                key=str(key),
+                **invocation.place,
             )
         task = asyncio.create_task(work)
         self._tasks[task] = key
@@ -68,7 +66,8 @@ class LateRuns:
             # Perhaps no caller awaits the task; an event loop that ends cancels its tasks.
             why = asyncio.CancelledError() if late.cancelled() else late.exception()
             if why is not None:
-                logger.error("the response of %s was not stored in %s: %s", name, key, type(why).__name__)
+                what = "the response of %s was not stored in %s: %s"
+                logger.error(what, invocation.subject, key, type(why).__name__)
 
         task.add_done_callback(log_failure)
         return task
@@ -149,13 +148,16 @@ class SessionRuns:
                 try:
                     ran = await work(opened)
                 except SandboxError as exc:
-                    self._note(invocation, Answer(state={}, stdout=exc.output), failure=exc)
+                    self._note(invocation, Answer(stdout=exc.output), failure=exc)
                     raise
                 event_id = None
                 try:
-                    event_id = await self._append(opened.session, ran, invocation)
+                    event = self._event(opened.session, ran, invocation)
+                    if event.actions.state_delta:
+                        await self.sessions.append_event(opened.session, event)
+                        event_id = event.id
                 except InvalidInputError as exc:  # the code chose what cannot be stored, not its caller
-                    ran = ran.failed(failure_of(exc), before=opened.state)
+                    ran = ran.failed(failure_of(exc))
                 except StaleSessionError:
                     if not left:
                         raise
@@ -163,9 +165,9 @@ class SessionRuns:
                         "%s on %s runs again: another writer was first", invocation.what, invocation.key
                     )
                     continue
-                answer, fields = self._done(invocation, opened, ran, event_id, started)
-                self._note(invocation, ran, fields["warnings"])
-                return answer, fields
+                done = self._done(invocation, opened, ran, event_id, started)
+                self._note(invocation, ran, done[1]["warnings"])
+                return done
         raise AssertionError("unreachable")
 
     @asynccontextmanager
@@ -181,8 +183,7 @@ class SessionRuns:
             raise OverloadedError(
                 f"{waiting} runs of this session wait for their turn, which is the limit "
                 "(waiting_per_session); begin fewer at a time",
-                operation=invocation.operation,
-                key=str(invocation.key),
+                **invocation.place,
             )
         async with self._limiter.permit(invocation.key):
             mine = _Turn(self, invocation.key)
@@ -213,6 +214,8 @@ class SessionRuns:
             "sessionId": invocation.key.session,
             **({} if content is None else {"userContent": content}),
             **to_object(invocation.context, "context"),
+            "state": state,
+            "functionCallId": invocation.function_call_id,
         }
         return Opened(
             session=session,
@@ -221,18 +224,18 @@ class SessionRuns:
             warnings=warnings,
         )
 
-    async def finish_late(self, invocation: Invocation, name: str, opened: Opened, work: Work) -> Done:
+    async def finish_late(self, invocation: Invocation, opened: Opened, work: Work) -> Done:
         """Do *work*, and append its response, as the user's, to the current session.
 
-        Its changes apply beside those of other writers. If they cannot be stored, the response is the
-        error, because a model waits for a response.
+        Its changes apply beside those of other writers. If they cannot be stored, or its process had no
+        answer, the response is the error, because a model waits for a response.
 
         Raises:
             SessionMissingError: the session does not exist any more.
             SessionConflictError: other writers were first each time, or the session has the event already.
         """
         started = time.monotonic()
-        ran = await work(opened)
+        ran = await or_failed(work(opened))
         logs = self._note(invocation, ran, (*opened.warnings, *ran.warnings), late=True)
         left = APPENDS - 1
         recent_events = self.settings.recent_events if invocation.may_be_stored else 0
@@ -242,7 +245,7 @@ class SessionRuns:
                 _require_new(session, invocation)
                 try:
                     event = self._event(session, ran, invocation)
-                    event.author, event.content = USER, _response(ran, invocation, name)
+                    event.author, event.content = USER, _response(ran, invocation)
                     with_logs(event, logs, self.settings.stored_log_characters)
                     await self.sessions.append_event(session, event)
                 except StaleSessionError:
@@ -252,7 +255,7 @@ class SessionRuns:
                 except InvalidInputError as exc:
                     if ran.error is not None:
                         raise
-                    ran = ran.failed(failure_of(exc), before=opened.state)
+                    ran = ran.failed(failure_of(exc))
                 else:
                     break
         return self._done(invocation, opened, ran, invocation.event_id, started)
@@ -268,7 +271,7 @@ class SessionRuns:
     ) -> list[RunLog]:
         """Pass the logs of *ran* to ``note_run``, and return them."""
         log = RunLog(
-            what=invocation.what.partition(" ")[2],
+            what=invocation.subject,
             agent=invocation.agent_name,
             printed=ran.stdout,
             warnings=tuple(warnings),
@@ -282,34 +285,21 @@ class SessionRuns:
         return logs
 
     async def _load(self, invocation: Invocation, recent_events: int | None) -> Session:
-        key = invocation.key
         session = await self.sessions.get_session(
-            **key.names,
+            **invocation.key.names,
             config=None if recent_events is None else GetSessionConfig(num_recent_events=recent_events),
         )
         if session is None:
-            raise SessionMissingError(operation=invocation.operation, key=str(key))
+            raise SessionMissingError(**invocation.place)
         return session
 
-    async def _append(self, session: Session, ran: Answer, invocation: Invocation) -> str | None:
-        event = self._event(session, ran, invocation)
-        if not event.actions.state_delta:
-            return None
-        await self.sessions.append_event(session, event)
-        return invocation.event_id
-
     def _event(self, session: Session, ran: Answer, invocation: Invocation) -> Event:
-        delta = {}
-        if ran.error is None:
-            delta = state_delta(ran.delta.changed, ran.delta.removed, session.state, self.settings)
-        gone = set(fleeting([*delta]))
+        delta = {} if ran.error else state_delta(ran.delta, session.state, self.settings)
         return Event(
             id=invocation.event_id,
             author=invocation.agent_name,
             invocation_id=invocation.invocation_id,
-            actions=EventActions(
-                state_delta={name: value for name, value in delta.items() if name not in gone}
-            ),
+            actions=EventActions(state_delta=delta),
         )
 
     def _done(
@@ -330,12 +320,12 @@ class SessionRuns:
         lasting = "lasts only for this run, because ADK does not store it"
         return ran, {
             "error": ran.error,
-            "variables": ran.state,
+            "variables": ran.delta.applied_to(opened.state),
             "stdout": ran.stdout,
             "warnings": (
                 *opened.warnings,
                 *ran.warnings,
-                *(f"the variable {name!r} {lasting}" for name in fleeting([*ran.delta.changed])),
+                *(f"the variable {name!r} {lasting}" for name in ran.delta.changed if is_fleeting(name)),
             ),
             "calls": tuple(ran.calls),
             "actions": ran.actions,
@@ -348,14 +338,12 @@ class SessionRuns:
 def _require_new(session: Session, invocation: Invocation) -> None:
     if any(event.id == invocation.event_id for event in session.events):
         raise SessionConflictError(
-            f"an earlier run stored the event {invocation.event_id} in {invocation.key}",
-            operation=invocation.operation,
-            key=str(invocation.key),
+            f"an earlier run stored the event {invocation.event_id} in {invocation.key}", **invocation.place
         )
 
 
-def _response(ran: Answer, invocation: Invocation, name: str) -> types.Content:
+def _response(ran: Answer, invocation: Invocation) -> types.Content:
     response = types.FunctionResponse(
-        id=invocation.function_call_id, name=name, response=dict(ran.response or {})
+        id=invocation.function_call_id, name=invocation.subject, response=dict(ran.response or {})
     )
     return types.Content(role=USER, parts=[types.Part(function_response=response)])

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from gcp_adk_store.ces import HttpPolicy, RuntimeSettings
-from gcp_adk_store.ces.host.toolbox import Invocation
+from gcp_adk_store.ces.host.invocation import Invocation
 from gcp_adk_store.ces.http.fetching import Fetched, HttpAccess, Outgoing
 from gcp_adk_store.ces.http.policy import AllowedHost, is_loopback, is_public, read_address
 from gcp_adk_store.errors import InvalidInputError
