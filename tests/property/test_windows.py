@@ -404,6 +404,46 @@ def test_an_old_event_that_adk_still_asks_for_is_kept(fields: dict[str, Any], wh
     assert 5 not in left_of(events), why
 
 
+def asks(number: int, *, pay: str, **fields: Any) -> list[Event]:
+    """Return the events of an invocation whose tool, in the call *pay*, asks for a confirmation."""
+    call = types.FunctionCall(id=pay, name="pay", args={})
+    args = {"originalFunctionCall": {"id": pay, "name": "pay", "args": {}}}
+    asked = types.FunctionCall(id=f"ask-{pay}", name="adk_request_confirmation", args=args)
+    parts = [types.Part(function_call=call), types.Part(function_call=asked)]
+    event = said(number, **fields)
+    event.content = types.Content(role="model", parts=parts)
+    return [event, answers(number, pay, "pay", "root", **fields)]
+
+
+def answers(number: int, name: str, tool: str, author: str, **fields: Any) -> Event:
+    """Return a response to the call *name* of *tool*."""
+    response = types.FunctionResponse(id=name, name=tool, response={"confirmed": True})
+    event = said(number, **{"author": author, **fields})
+    event.content = types.Content(role="user", parts=[types.Part(function_response=response)])
+    return event
+
+
+def rewound(number: int, before: int) -> Event:
+    """Return a rewind to the point before an invocation."""
+    actions = EventActions(rewind_before_invocation_id=f"i{before}")
+    return Event(author="user", invocation_id=f"i{number}", timestamp=number, actions=actions)
+
+
+@pytest.mark.parametrize("taken_back", ["question", "answer", "both"])
+def test_what_a_rewind_took_back_of_a_confirmation_is_kept_while_it_can_be_answered(taken_back: str) -> None:
+    """ADK looks for it among all events: without the question no tool runs, without the answer one twice."""
+    question = asks(0, pay="call")
+    answer = [answers(1, "ask-call", "adk_request_confirmation", "user"), answers(1, "call", "pay", "root")]
+    began = [*question, *(answer if taken_back != "question" else ())]
+    events = [*began, rewound(2, 1 if taken_back == "answer" else 0)]
+    events += [said(number) for number in range(3, 43)]
+    events += [summarized(43, 0, 22), summarized(44, 0, 42), said(45)]
+    places = {*range(len(began) + 1)}
+
+    assert (places if taken_back == "both" else set()) == places & {*left_of(events)}
+    assert len(began) + 2 in left_of(events)
+
+
 def test_a_rewind_brings_back_what_it_may_reach() -> None:
     """A history with a newer rewind is read again, as is one of which an old invocation goes on."""
     events = [said(number) for number in range(40)]

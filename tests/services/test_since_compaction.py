@@ -4,14 +4,15 @@ import asyncio
 import shutil
 import zlib
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
-from google.adk.agents import LlmAgent
+from google.adk.agents import BaseAgent, LlmAgent
+from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.run_config import RunConfig
 from google.adk.apps.app import App, EventsCompactionConfig
 from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
@@ -19,6 +20,7 @@ from google.adk.events import Event
 from google.adk.events.event_actions import EventCompaction
 from google.adk.models.llm_request import LlmRequest
 from google.adk.runners import Runner
+from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 from pydantic import Field
 
@@ -139,6 +141,77 @@ async def test_the_model_is_asked_the_same_as_with_the_full_history(tmp_path: Pa
     assert await ids(since) == await ids(since)
     await full.close()
     await since.close()
+
+
+class Payer(StandInModel):
+    """Calls the tool `pay` if it is asked to."""
+
+    def answer(self, request: LlmRequest) -> types.Part:
+        """Answer the last text."""
+        said = (request.contents[-1].parts or [types.Part()])[-1].text
+        call = types.FunctionCall(name="pay", args={})
+        return types.Part(function_call=call) if said == "pay" else types.Part(text="so be it")
+
+
+class Outer(BaseAgent):
+    """Runs its agent whatever the last event answers, as ADK's workflows do."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        async for event in self.sub_agents[0].run_async(ctx):
+            yield event
+
+
+async def confirm(store: Store, *, takes_back: str | None) -> int:
+    """Confirm a payment, and once more after many turns; return how often it was paid.
+
+    Between the two, *takes_back* a rewind the answer, or the question before it is answered.
+    """
+    paid: list[str] = []
+
+    def pay() -> str:
+        paid.append("paid")
+        return "paid"
+
+    agent = LlmAgent(name="agent", model=Payer(), tools=[FunctionTool(pay, require_confirmation=True)])
+    summarizer = LlmEventSummarizer(llm=Recorder())
+    every = EventsCompactionConfig(compaction_interval=4, overlap_size=1, summarizer=summarizer)
+    root = Outer(name="root", sub_agents=[agent])
+    app = App(name=APP, root_agent=root, events_compaction_config=every)
+    runner = Runner(app=app, session_service=store.sessions, auto_create_session=True)
+    await turn(runner, "pay")
+    session = await store.sessions.get_session(**WHO)
+    assert session is not None
+    name = "adk_request_confirmation"
+    (asked,) = (call.id for each in session.events for call in each.get_function_calls() if call.name == name)
+    said = types.FunctionResponse(id=asked, name=name, response={"confirmed": True})
+    answer = types.Content(role="user", parts=[types.Part(function_response=said)])
+    who: dict[str, Any] = {"user_id": USER, "session_id": SESSION}
+    if takes_back != "question":
+        await turn(runner, "wait")
+        async for _ in runner.run_async(**who, new_message=answer):
+            pass
+    if takes_back is not None:
+        session = await store.sessions.get_session(**WHO)
+        assert session is not None
+        last = session.events[-1].invocation_id
+        await runner.rewind_async(**who, rewind_before_invocation_id=last)
+    for number in range(TURNS):
+        await turn(runner, f"question {number}")
+    with suppress(ValueError):  # of ADK, which does not find the question any more
+        async for _ in runner.run_async(**who, new_message=answer):
+            pass
+    return len(paid)
+
+
+@pytest.mark.parametrize("takes_back", [None, "answer", "question"])
+async def test_a_tool_that_is_confirmed_again_runs_as_often_as_with_the_full_history(
+    takes_back: str | None,
+) -> None:
+    """Also if a rewind took back the answer, or the question."""
+    async with Store.local(":memory:") as full, Store.local(":memory:", **WINDOWS) as since:
+        paid = [await confirm(store, takes_back=takes_back) for store in (full, since)]
+
+    assert [1, 1] == paid
 
 
 async def test_one_read_and_one_run_may_ask_for_another_history(tmp_path: Path) -> None:

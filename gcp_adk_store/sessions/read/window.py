@@ -43,7 +43,7 @@ def window(events: Sequence[StoredEvent]) -> list[int]:
     - invocations with a call, a confirmation or a request for credentials that nothing has answered, or with
       a long-running call, which a user may answer once more;
     - the calls of each response that is kept, with the other responses to them, and the call whose branch an
-      event is on;
+      event is on; what a rewind took back of a confirmation that can still be answered;
     - the newest event of each author on each branch, by which ADK finds the agent that goes on;
     - versions of artifacts, for rewinds; ends of aborted invocations; and events of which only a payload
       says what they are.
@@ -82,6 +82,7 @@ class _History:
         apart = {place for place in self._live if place < begin and self.is_apart(place)}
         apart |= {place for place in self.newest() if place < begin}
         apart |= self._called({*apart, *range(begin, len(self._events))})
+        apart |= self._taken_back({*apart, *range(begin, len(self._events))})
         return [*sorted(place for place in apart if place < begin), *range(begin, len(self._events))]
 
     @cached_property
@@ -192,7 +193,7 @@ class _History:
             requests = {*event.actions.requested_tool_confirmations, *event.actions.requested_auth_configs}
             answered |= _responses(event) - requests
             by_user |= _responses(event) if event.author == "user" else set()
-            asked = {call.id for call in event.get_function_calls() if call.name in _ASKED_OF_CLIENTS}
+            asked = _asked(event)
             late = {*(event.long_running_tool_ids or ())}
             if (_calls(event) | requests) - answered or late - asked or late - by_user:
                 found.add(event.invocation_id)
@@ -215,6 +216,21 @@ class _History:
             fresh |= {place for name in _calls(event) for place in responses.get(name, ())}
             waiting += fresh - found
             found |= fresh
+        return found
+
+    def _taken_back(self, kept: set[int]) -> set[int]:
+        """Return the places of what rewinds took back with a question to the user, or an answer to *kept*.
+
+        ADK runs a tool whose confirmation is answered, and no tool a second time, whatever was taken back.
+        """
+        answered = {name for event in self._events if event.author == "user" for name in _responses(event)}
+        called = {name for place in kept for name in _calls(self._events[place])}
+        found: set[int] = set()
+        for first, last in self._spans:
+            events = self._events[first : last + 1]
+            asked = {call for event in events for call in _asked(event)}
+            if asked - answered or any(called & _responses(event) for event in events):
+                found |= {*range(first, last + 1)}
         return found
 
 
@@ -242,6 +258,10 @@ def _rewound(events: Sequence[Event]) -> Iterator[tuple[int, int]]:
 
 def _calls(event: Event) -> set[str]:
     return {call.id for call in event.get_function_calls() if call.id}
+
+
+def _asked(event: Event) -> set[str]:
+    return {call.id for call in event.get_function_calls() if call.id and call.name in _ASKED_OF_CLIENTS}
 
 
 def _responses(event: Event) -> set[str]:
