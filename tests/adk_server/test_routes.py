@@ -13,6 +13,7 @@ from google.genai import types
 from gcp_adk_store import GcsArtifactService, InvalidInputError, Store
 from gcp_adk_store.adk_server import add_store_routes, follow_sessions, one_turn_at_a_time
 from gcp_adk_store.model.erasures import digest_of
+from gcp_adk_store.testing.conformance.running import read
 from tests.services.test_artifact_links import signing_credentials
 
 APP = "notes"
@@ -126,8 +127,7 @@ async def test_events_are_listed_in_both_directions(client: httpx.AsyncClient) -
 
 async def test_what_json_lacks_is_shown_as_near_as_it_can_be(client: httpx.AsyncClient, store: Store) -> None:
     """Half of an emoji that was cut is U+FFFD, and NaN is null; one such event ended each page with it."""
-    session = await store.sessions.get_session(**WHO)
-    assert session is not None
+    session = await read(store.sessions, WHO)
     cut = event(3, "agent", "cut \ud83d")
     call = types.FunctionCall(name="f", args={"half": "\ude00", "nan": float("nan")})
     cut.content.parts.append(types.Part(function_call=call))  # type: ignore[union-attr]
@@ -167,7 +167,7 @@ async def test_a_fork_and_a_restore_go_back_to_a_point(client: httpx.AsyncClient
         f"{SESSION}/restore", json={"at": {"after_event": "agent-0"}, "keep_as": "kept"}
     )
     kept = await store.sessions.get_session(app_name=APP, user_id="ada", session_id="kept")
-    session = await store.sessions.get_session(**WHO)
+    session = await read(store.sessions, WHO)
 
     assert (201, "f", 2) == (fork.status_code, fork.json()["session_id"], fork.json()["events"])
     assert {"app_name": APP, "user_id": "ada", "session_id": "s1", "position": 2} == fork.json()["origin"]
@@ -175,23 +175,20 @@ async def test_a_fork_and_a_restore_go_back_to_a_point(client: httpx.AsyncClient
     assert (201, "eve") == (handed.status_code, handed.json()["user_id"])
     assert (200, 2) == (restored.status_code, restored.json()["events"])
     assert kept is not None
-    assert session is not None
     assert (6, 2, "answer 0") == (len(kept.events), len(session.events), session.state["topic"])
 
 
 async def test_an_event_is_redacted(client: httpx.AsyncClient, store: Store) -> None:
     """A dry run reports the same and changes nothing."""
-    session = await store.sessions.get_session(**WHO)
-    assert session is not None
+    session = await read(store.sessions, WHO)
     body = {"event_id": session.events[0].id, "reason": "ticket 7"}
     dry = await client.post(f"{SESSION}/redact", json={**body, "dry_run": True})
     done = await client.post(f"{SESSION}/redact", json=body)
     missing = await client.post(f"{SESSION}/redact", json={**body, "event_id": "nothing"})
-    after = await store.sessions.get_session(**WHO)
+    after = await read(store.sessions, WHO)
 
     assert (200, 200, 404) == (dry.status_code, done.status_code, missing.status_code)
     assert dry.json()["sha256"] == done.json()["sha256"]
-    assert after is not None
     assert [len(session.events) + 1, done.json()["audit_id"]] == [len(after.events), after.events[-1].id]
 
 

@@ -105,24 +105,6 @@ async def test_only_what_has_text_is_remembered(memory: MemoryService) -> None:
     assert [] == await listed(memory)
 
 
-async def test_a_deleted_memory_does_not_come_back(store: Store, memory: MemoryService) -> None:
-    """From the tail and from shards, when its session is added again by any process."""
-    many = [said(f"note {number} {'x ' * 1500}", at=float(number + 1)) for number in range(40)]
-    few = [said("dog", at=1000.0), said("cat", at=1001.0)]
-    await memory.add_session_to_memory(session(*many))
-    await memory.add_session_to_memory(session(*many, *few))
-    for event in (many[7], many[39], few[0]):
-        await memory.delete_memory(memory_id=event.id, **USER)
-        await memory.delete_memory(memory_id=event.id, **USER)
-    for service in (memory, another(store)):
-        await service.add_session_to_memory(session(*many, *few))
-
-    left = await listed(another(store))
-    assert 39 == len(left)
-    assert ["note 38 ", "cat"] == [str(text)[:8] for text in left[-2:]]
-    assert [] == await search(memory, "dog")
-
-
 async def test_what_is_deleted_is_not_stored_any_more(store: Store, memory: MemoryService) -> None:
     """Not only hidden: no document holds its text."""
     await memory.add_session_to_memory(
