@@ -130,23 +130,6 @@ async def test_the_subject_distinguishes_users_and_apps(store: Store) -> None:
     assert 3 == len(set().union(*subjects.values()))
 
 
-async def test_what_a_writer_stores_meanwhile_is_found_by_the_next_pass(filled: Store) -> None:
-    """A session that is created behind the erasure's back, with its payload, goes too."""
-    created = 0
-    async for step in filled.erase_user(app_name=APP, user_id=USER):
-        if isinstance(step, ErasureProgress) and created < 3:
-            created += 1
-            await filled.sessions.create_session(
-                app_name=APP, user_id=USER, session_id=f"late-{created}", state={"a": "late" * 100}
-            )
-    (left,) = await filled.sessions.storage.documents.get([f"adk_apps/{APP}/adk_users/{USER}"])
-
-    assert isinstance(step, ErasureReceipt)
-    assert step.passes > 2
-    assert None is left
-    assert [] == (await filled.sessions.list_sessions(app_name=APP, user_id=USER)).sessions
-
-
 async def test_an_erasure_ends_with_an_error_while_others_write_all_the_time(store: Store) -> None:
     """It is bounded, says what to do, and the next call goes on."""
 

@@ -234,38 +234,6 @@ async def test_a_second_redaction_changes_nothing(store: Store) -> None:
     assert events == await events_of(store)
 
 
-async def test_payloads_that_others_refer_to_stay(store: Store) -> None:
-    """They go with the last event that refers to them."""
-    picture = b"picture" * 50
-    session = await store.sessions.create_session(**WHO)
-    for number in range(2):
-        await store.sessions.append_event(session, numbered(number, data=picture))
-
-    first = await store.redact_event(**WHO, event_id="e0", **WHY)
-    kept = (await events_of(store))[1].content
-    second = await store.redact_event(**WHO, event_id="e1", **WHY)
-
-    assert (0, 1) == (first.payloads, second.payloads)
-    assert kept is not None
-    assert any(part.inline_data is not None and picture == part.inline_data.data for part in kept.parts or [])
-
-
-async def test_a_process_that_read_the_segment_before_reads_the_marker(tmp_path: Path) -> None:
-    """What it remembers of the segment is out of date."""
-    async with (
-        Store.local(tmp_path, session_limits=LIMITS) as store,
-        Store.local(tmp_path, session_limits=LIMITS) as other,
-    ):
-        await fill(store)
-        before = await events_of(other)
-        await store.redact_event(**WHO, event_id="e0", **WHY)
-        after = await events_of(other)
-
-    assert "x" * 150 in before[0].model_dump_json()
-    assert "x" * 150 not in after[0].model_dump_json()
-    assert before[1:] == after[1:-1]
-
-
 async def test_forks_restores_and_points_keep_the_marker_and_stay_proven(store: Store) -> None:
     """A fork and a restore to before the audit event report the redaction again, behind the point."""
     await fill(store)
@@ -313,20 +281,6 @@ async def test_a_handle_from_before_conflicts_and_a_merging_one_goes_on(store: S
         proof = await merging.verify_session(**WHO)
 
         assert (4, None) == (proof.events, proof.broken)
-
-
-async def test_an_append_that_is_delivered_again_does_not_bring_the_content_back(store: Store) -> None:
-    """The marker's hash proves that it was stored."""
-    await fill(store, count=2)
-    held = await read(store.sessions, WHO)
-    await store.redact_event(**WHO, event_id="e1", **WHY)
-    again = numbered(1)
-    again.timestamp = held.events[1].timestamp
-    await store.sessions.append_event(held, again)
-
-    assert ["e0", "e1"] == [event.id for event in (await events_of(store))[:2]]
-    assert "x" * 150 not in (await events_of(store))[1].model_dump_json()
-    assert 3 == len(await events_of(store))
 
 
 async def test_memories_and_summaries_of_the_event_are_named(store: Store) -> None:

@@ -1,9 +1,7 @@
 """The memory service: what is added, found, changed and removed; on both backends where they may differ."""
 
 import asyncio
-import base64
 import json
-import random
 import threading
 import time
 from collections.abc import Sequence
@@ -420,23 +418,6 @@ async def test_large_content_is_decoded_beside_the_event_loop(
     assert [500_000] == [len(text or "") for text in await listed(memory)]
     assert 2 == len(threads)
     assert threading.current_thread() not in threads
-
-
-@pytest.mark.parametrize("begin", ["", "x" * 3000])
-async def test_memories_may_grow_by_changes(adk_store_local: Store, begin: str) -> None:
-    """Those of the tail become shards, and a shard that is full several."""
-    memory = adk_store_local.memory
-    added = [MemoryEntry(id=f"m{number}", content=content(f"tea {begin}")) for number in range(60)]
-    await memory.add_memory(memories=added, **USER)
-    for number in range(1, 60):
-        large = base64.b64encode(random.Random(number).randbytes(22_000)).decode()  # noqa: S311
-        assert await memory.update_memory(memory_id=f"m{number}", content=content(f"rum {large}"), **USER)
-    await memory.delete_memory(memory_id="m0", **USER)
-    await memory.add_memory(memories=added, **USER)
-    found = (await another(adk_store_local).list_memories(page_size=1000, **USER)).memories
-
-    assert {f"m{number}" for number in range(1, 60)} == {entry.id for entry in found}
-    assert all(str(text).startswith("rum") for text in texts(found))
 
 
 async def test_what_is_extracted_at_once_can_be_read(adk_store_local: Store) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -53,20 +54,27 @@ async def outcome(script: Script, *, policy: RetryPolicy = QUICK) -> str | Excep
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("error", "policy"),
     [
-        InvalidInputError("x"),
-        AccessDeniedError("x"),
-        StoredDataError("x"),
-        ConditionFailedError("x"),
-        KeyError("a bug"),
+        *((kind("x"), QUICK) for kind in (InvalidInputError, AccessDeniedError, StoredDataError, KeyError)),
+        (ConditionFailedError("x"), QUICK),
+        pytest.param(OverloadedError("x"), QUICK, id="its caller is to send less"),
+        pytest.param(
+            UnavailableError("x"), replace(QUICK, first_wait_s=1e12, longest_wait_s=1e12), id="no time"
+        ),
+        # It would fail for that, and its error would hide why the one before it failed.
+        pytest.param(
+            UnavailableError("x"), replace(QUICK, deadline_s=5.0, first_wait_s=5.0), id="hardly any"
+        ),
     ],
 )
-async def test_any_other_failure_is_final(error: Exception) -> None:
-    """What another try cannot change is raised at once, as itself."""
+async def test_what_another_try_cannot_change_is_raised_at_once(
+    error: Exception, policy: RetryPolicy
+) -> None:
+    """As itself; so is what leaves no time for another try before the deadline."""
     script = Script(iter([error]))
 
-    assert (error, 1) == (await outcome(script), script.runs)
+    assert (error, 1) == (await outcome(script, policy=policy), script.runs)
 
 
 @pytest.mark.usefixtures("passing")
@@ -127,32 +135,6 @@ async def test_an_operation_without_time_left_is_not_repeated() -> None:
     with part_of(1e-9):
         assert (error, 1) == (await outcome(script), script.runs)
     assert script.timeouts[0] <= 0.001
-
-
-async def test_a_process_that_is_overloaded_is_not_driven_further() -> None:
-    """It is raised at once, so that its caller sends less."""
-    full = OverloadedError("1")
-    script = Script(iter([full]))
-
-    assert (full, 1) == (await outcome(script), script.runs)
-
-
-async def test_no_attempt_starts_after_the_deadline() -> None:
-    """A wait that would lead past it is not begun."""
-    error = UnavailableError("1")
-    script = Script(iter([error]))
-    policy = RetryPolicy(attempt_s=20.0, deadline_s=30.0, first_wait_s=1e12, longest_wait_s=1e12)
-
-    assert (error, 1) == (await outcome(script, policy=policy), script.runs)
-
-
-async def test_no_later_attempt_starts_with_hardly_any_time() -> None:
-    """It would fail for that, and its error would hide why the one before it failed."""
-    error = UnavailableError("1")
-    script = Script(iter([error]))
-    policy = RetryPolicy(attempt_s=20.0, deadline_s=5.0, first_wait_s=5.0, longest_wait_s=0.001)
-
-    assert (error, 1) == (await outcome(script, policy=policy), script.runs)
 
 
 async def test_an_attempt_gets_no_more_time_than_is_left() -> None:
