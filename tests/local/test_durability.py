@@ -11,7 +11,6 @@ from google.genai import types
 
 from gcp_adk_store import (
     InvalidInputError,
-    SessionConflictError,
     SessionMissingError,
     SessionService,
     Store,
@@ -111,27 +110,6 @@ async def test_reads_of_the_same_process_see_what_was_appended(service: SessionS
     assert 3 == other.state["app:k"]
 
 
-async def test_a_commit_that_fails_is_raised_by_the_next_append_and_nothing_follows(
-    service: SessionService, commits: Commits
-) -> None:
-    """What is stored is the beginning of what was appended; a new handle goes on."""
-    session = await service.create_session(**WHO)
-    await service.append_event(session, step(0))
-    await service.flush_session(**WHO)
-    commits.fails = lambda _: True
-    await service.append_event(session, step(1))
-    await asyncio.wait([asyncio.ensure_future(service.get_session(**WHO))])
-    commits.fails = lambda _: False
-    for event in (step(2), final(3)):
-        with pytest.raises(UnavailableError, match="an event that was appended before failed, so read the"):
-            await service.append_event(session, event)
-    again = await read(service, WHO)
-    assert ["e0"] == ids(again)
-    await service.append_event(again, final(4))
-
-    assert ["e0", "e4"] == ids(await service.get_session(**WHO))
-
-
 async def test_appends_that_are_requested_at_once_share_the_commit_of_their_session(
     commits: Commits,
 ) -> None:
@@ -173,18 +151,6 @@ async def test_a_failure_that_no_append_raised_is_raised_by_flush_once(
         await service.flush()
     await service.flush()
     await service.flush_session(**WHO)
-
-
-async def test_another_writer_is_reported_at_the_end_of_the_turn(service: SessionService) -> None:
-    """Nothing of the turn is stored after that writer's event."""
-    session = await service.create_session(**WHO)
-    other = await read(service, WHO)
-    await service.append_event(other, final(9))
-    await service.append_event(session, step(0))
-    with pytest.raises(SessionConflictError):
-        await service.append_event(session, final(1))
-
-    assert ["e9"] == ids(await service.get_session(**WHO))
 
 
 async def test_an_event_that_cannot_be_stored_is_refused_at_once(service: SessionService) -> None:

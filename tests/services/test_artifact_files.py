@@ -216,22 +216,6 @@ async def test_a_reader_is_used_with_or_without_a_block(artifacts: GcsArtifactSe
     assert b"some bytes" == first + rest
 
 
-async def test_a_reader_stays_with_its_version(artifacts: GcsArtifactService) -> None:
-    """What is saved later is not mixed in; what is deleted under it is an error."""
-    await artifacts.save_artifact(**FILM, artifact=binary(b"old bytes"))
-    reader = await artifacts.open_artifact(**FILM)
-    assert reader is not None
-    first = await reader.read(4)
-    await artifacts.save_artifact(**FILM, artifact=binary(b"NEW BYTES"))
-    second = await reader.read(2)
-    await artifacts.delete_artifact(**FILM)
-    await artifacts.save_artifact(**FILM, artifact=binary(b"NEW BYTES"))
-
-    assert b"old by" == first + second
-    with pytest.raises(StoredDataError, match="the version was deleted while it was read"):
-        await reader.read()
-
-
 class Answers(requests.adapters.HTTPAdapter):
     """Lets *change* look at each answer, and perhaps give another one."""
 

@@ -1,7 +1,7 @@
 """Show that reads of a snapshot find one time, whatever others write meanwhile."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -33,22 +33,27 @@ class WritesBefore(grpc.aio.UnaryStreamClientInterceptor):
         return await continuation(details, request)
 
 
-def documents_of(
-    store: str,
-    folder: Path,
-    request: pytest.FixtureRequest,
-    interceptors: Sequence[grpc.aio.ClientInterceptor] = (),
-) -> Any:
-    """Return the documents of a store of one kind."""
-    if store != "emulators":
-        return Store.local(MEMORY if store == "memory" else folder).sessions.storage.documents
-    return firestore_documents(request.getfixturevalue("project"), interceptors)
+of_firestore = pytest.mark.parametrize("documents", STORES[:1], indirect=True)
+of_this_machine = pytest.mark.parametrize("documents", ["folder", "memory"], indirect=True)
+
+
+@pytest.fixture
+def writes() -> WritesBefore:
+    """What writes before the reads of Firestore, once the test lets it."""
+    return WritesBefore()
 
 
 @pytest.fixture(params=[*STORES, "memory"])
-async def documents(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Any]:
-    """Documents of which two exist."""
-    documents = documents_of(request.param, tmp_path, request)
+async def documents(
+    request: pytest.FixtureRequest, tmp_path: Path, writes: WritesBefore
+) -> AsyncIterator[Any]:
+    """Documents of a store of one kind, of which two exist."""
+    documents: Any
+    if request.param == "emulators":
+        documents = firestore_documents(request.getfixturevalue("project"), [writes])
+    else:
+        place = MEMORY if request.param == "memory" else tmp_path
+        documents = Store.local(place).sessions.storage.documents
     await overwrite(documents, {KEPT: {"n": 1}, DELETED: {"n": 1}})
     yield documents
     await documents.close()
@@ -74,86 +79,64 @@ async def test_a_snapshot_does_not_find_what_is_written_after_its_first_read(doc
     assert [{"n": 2}, None, {"n": 2}] == [fields(one) for one in now]
 
 
-@pytest.mark.emulators
-async def test_versions_of_the_last_hour_are_known_one_by_one(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+@of_firestore
+async def test_versions_of_the_last_hour_are_known_one_by_one(documents: Any) -> None:
     """From the newest back to the first; before it there was none, and nobody asks for one that is older."""
-    documents = documents_of("emulators", tmp_path, request)
     for number in range(4):
-        await overwrite(documents, {KEPT: {"n": number, "other": "x"}})
-    (version,) = await documents.get([KEPT])
+        await overwrite(documents, {MADE: {"n": number, "other": "x"}})
+    (version,) = await documents.get([MADE])
     found = []
     while version is not None:
         found.append(version)
-        version = await documents.before(KEPT, version.update_time, fields=("n",))
+        version = await documents.before(MADE, version.update_time, fields=("n",))
     with in_days(1):
-        old = await documents.before(KEPT, found[0].update_time, fields=("n",))
-    await documents.close()
+        old = await documents.before(MADE, found[0].update_time, fields=("n",))
 
     assert [3, 2, 1, 0] == [each.fields["n"] for each in found]
     assert [{"n": 2}, {"n": 1}, {"n": 0}] == [fields(each) for each in found[1:]]
     assert old is None
 
 
-@pytest.mark.parametrize("store", ["folder", "memory"])
-async def test_a_store_on_this_machine_keeps_no_earlier_version(
-    store: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+@of_this_machine
+async def test_a_store_on_this_machine_keeps_no_earlier_version(documents: Any) -> None:
     """It says so, as of one that Firestore no longer knows."""
-    documents = documents_of(store, tmp_path, request)
-    await overwrite(documents, {KEPT: {"n": 1}})
     await overwrite(documents, {KEPT: {"n": 2}})
     (now,) = await documents.get([KEPT])
-    found = await documents.before(KEPT, now.update_time, fields=("n",))
-    await documents.close()
 
-    assert found is None
+    assert await documents.before(KEPT, now.update_time, fields=("n",)) is None
 
 
-@pytest.mark.parametrize("store", ["folder", "memory"])
-async def test_reads_at_once_of_a_snapshot_are_of_one_time(
-    store: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+@of_this_machine
+async def test_reads_at_once_of_a_snapshot_are_of_one_time(documents: Any) -> None:
     """That at which it began."""
-    documents = documents_of(store, tmp_path, request)
-    await overwrite(documents, {KEPT: {"n": 1}})
     async with documents.snapshot() as reads:
         at_once = asyncio.gather(*(reads.get([KEPT]) for _ in range(5)))
         await overwrite(documents, {KEPT: {"n": 2}})
         found = [fields(one) for (one,) in await at_once]
-    await documents.close()
 
     assert [{"n": 1}] * 5 == found
 
 
-@pytest.mark.emulators
+@of_firestore
 async def test_reads_that_begin_a_snapshot_at_once_are_of_one_time(
-    request: pytest.FixtureRequest, tmp_path: Path
+    documents: Any, writes: WritesBefore
 ) -> None:
     """The first of them sets the time, and the others wait for it, whatever is written before they are sent.
 
     Nothing is written while the first one runs: the emulator may send a time after that of a write which the
     read has missed, and Firestore may not.
     """
-    writes = WritesBefore()
-    documents = documents_of("emulators", tmp_path, request, [writes])
     writes.documents = documents
     async with documents.snapshot() as reads:
         found = await asyncio.gather(*(reads.get([KEPT]) for _ in range(5)))
-    await documents.close()
 
     assert (5, [{"n": 1}] * 5) == (writes.reads, [fields(one) for (one,) in found])
 
 
-@pytest.mark.emulators
-async def test_a_snapshot_over_an_hour_old_is_reported(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+@of_firestore
+async def test_a_snapshot_over_an_hour_old_is_reported(documents: Any) -> None:
     """Before Firestore is asked, which would name an index as the cause."""
-    documents = documents_of("emulators", tmp_path, request)
     async with documents.snapshot() as reads:
         await reads.get([KEPT])
         with in_days(1), pytest.raises(StoreError, match="more than 3600 s old"):
             await reads.get([KEPT])
-    await documents.close()
