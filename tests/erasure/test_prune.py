@@ -94,25 +94,6 @@ async def test_a_session_in_a_turn_stays(store: Store) -> None:
     assert (1, 0) == (after.pruned_sessions, after.in_use)
 
 
-async def test_a_session_that_goes_on_meanwhile_stays(store: Store) -> None:
-    """An append between the look and the deletion keeps it, with its artifacts."""
-    await talk(store, "u", "s")
-    session = await store.sessions.get_session(app_name=APP, user_id="u", session_id="s")
-    assert session is not None
-    appends: list[asyncio.Task[Any]] = []
-
-    def go_on(report: Any) -> None:
-        if report.sessions and not appends:
-            appends.append(asyncio.create_task(store.sessions.append_event(session, said("more"))))
-
-    report = await store.prune(app_name=APP, keep_latest=0, on_progress=go_on)
-    await asyncio.gather(*appends)
-
-    assert (0, 1) == (report.pruned_sessions, report.in_use)
-    assert {"s"} == await ids(store, "u")
-    assert await store.artifacts.list_artifact_keys(app_name=APP, user_id="u", session_id="s")
-
-
 async def test_data_of_users_without_sessions_goes_only_if_asked(store: Store) -> None:
     """State and memories each have their own last change; those of users with sessions stay."""
     for user in ("gone", "here"):

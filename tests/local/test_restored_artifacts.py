@@ -62,22 +62,6 @@ async def filled(store: Store) -> Any:
     return session
 
 
-async def test_the_latest_versions_are_those_of_the_point(store: Store) -> None:
-    """Copied with their metadata; what did not exist loads as absent, and all versions stay."""
-    await filled(store)
-    await store.restore_session(**WHO, at=Point.before_invocation("turn-1"))
-    (*_, copied) = await store.artifacts.list_artifact_versions(**WHO, filename="changed.txt")
-
-    assert ["old", "same", "before", None] == [
-        await load(store, name) for name in ("changed.txt", "same.txt", "upload", "made.txt")
-    ]
-    assert (3, {"of": "old"}) == (copied.version, copied.custom_metadata)
-    assert [0] == await store.artifacts.list_versions(**WHO, filename="same.txt")
-    assert [0, 1] == await store.artifacts.list_versions(**WHO, filename="made.txt")
-    assert [0] == await store.artifacts.list_versions(**OWNER, filename="user:f")
-    assert [] == [one async for one in store.sessions.find_garbage(older_than_s=3600)]
-
-
 async def test_a_version_of_another_writer_comes_back_without_metadata_that_leaves_no_room(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
