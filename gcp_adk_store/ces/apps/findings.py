@@ -55,24 +55,6 @@ _KNOWN: Final = (
 _WRITE_GLOBALS: Final = frozenset({"exec", "globals", "vars", "setattr"})
 
 
-def undefined(nodes: list[ast.AST]) -> list[ast.Name]:
-    """Return the first use of each name that neither the code of *nodes* nor the platform defines.
-
-    Empty if the code may define names in other ways (``from x import *``, ``globals()``), or catches
-    NameError: each finding must be certain.
-    """
-    if any(map(_may_define_any, nodes)):
-        return []
-    known = _KNOWN | set(bound_names(nodes))
-    found: dict[str, ast.Name] = {}
-    for node in nodes:
-        if isinstance(node, ast.Name) and node.id not in known:
-            first = found.setdefault(node.id, node)
-            if (node.lineno, node.col_offset) < (first.lineno, first.col_offset):
-                found[node.id] = node
-    return list(found.values())
-
-
 def _may_define_any(node: ast.AST) -> bool:
     match node:
         case ast.ImportFrom(names=[ast.alias(name="*")]):
@@ -225,6 +207,25 @@ class Parsed:
     def nodes(self) -> list[ast.AST]:
         """All of the file."""
         return [*ast.walk(self.tree)]
+
+    @cached_property
+    def first_uses(self) -> dict[str, ast.Name]:
+        """The first use of each name."""
+        names = [node for node in self.nodes if isinstance(node, ast.Name)]
+        names.sort(key=lambda node: (node.lineno, node.col_offset), reverse=True)
+        return {node.id: node for node in names}
+
+    @property
+    def undefined(self) -> list[ast.Name]:
+        """The first use of each name that neither the code nor the platform defines.
+
+        Empty if the code may define names in other ways (``from x import *``, ``globals()``), or catches
+        NameError: each finding must be certain.
+        """
+        if any(map(_may_define_any, self.nodes)):
+            return []
+        known = _KNOWN | set(bound_names(self.nodes))
+        return [node for name, node in self.first_uses.items() if name not in known]
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:

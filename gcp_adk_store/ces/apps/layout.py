@@ -159,12 +159,11 @@ def load_tools(app: AgentApp, *, use_fakes: bool = False) -> list[Tool]:
     found += [(each.fake, each.stand_in) for each in app.other_tools]
     if not use_fakes:
         return [tool for _, tool in found]
-    return [tool if path is None else replace(tool, fake=_fake(path)) for path, tool in found]
-
-
-def _fake(path: Path) -> FakeTools:
-    code = load_code(path)
-    return FakeTools(source=code.source, filename=code.filename)
+    codes = [None if path is None else load_code(path) for path, _ in found]
+    return [
+        tool if code is None else replace(tool, fake=FakeTools(source=code.source, filename=code.filename))
+        for (_, tool), code in zip(found, codes, strict=True)
+    ]
 
 
 def load_code(path: Path) -> CodeFile:

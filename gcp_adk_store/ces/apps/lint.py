@@ -16,7 +16,6 @@ from gcp_adk_store.ces.apps.findings import (
     catches,
     finding,
     missing_module,
-    undefined,
 )
 from gcp_adk_store.ces.apps.layout import AgentApp, CallbackCode, ToolCode, load_code
 from gcp_adk_store.ces.apps.rules import SYSTEM_TOOLS, check_configuration, check_use
@@ -153,13 +152,10 @@ def _is_optional(argument: ast.arg) -> bool:
 
 def _check_measured(parsed: Parsed) -> Iterator[Finding]:
     """Yield documented names that were missing among the globals of a tool."""
-    doubtful = set(NOT_MEASURED.difference(bound_names(parsed.nodes)))
-    for node in parsed.nodes:
-        if isinstance(node, ast.Name) and node.id in doubtful:
-            doubtful.remove(node.id)
-            says = f"{node.id} is documented, and was missing among the globals of a tool on the platform"
-            fix = f"write: from ces_public import {node.id}, in a try, or do without it"
-            yield parsed.found("CES305", says, fix, node)
+    for name in sorted(NOT_MEASURED.difference(bound_names(parsed.nodes)) & parsed.first_uses.keys()):
+        says = f"{name} is documented, and was missing among the globals of a tool on the platform"
+        fix = f"write: from ces_public import {name}, in a try, or do without it"
+        yield parsed.found("CES305", says, fix, parsed.first_uses[name])
 
 
 def _check_returns(parsed: Parsed, callback: Function, kind: Callback) -> Iterator[Finding]:
@@ -210,7 +206,7 @@ def _check_code(parsed: Parsed, more: frozenset[str] = frozenset()) -> Iterator[
         says = f"{name} is not imported: the platform may say that the name is not defined"
         fix = f"write: from typing import {name}"
         yield finding("CES302", says, fix, path=parsed.path, line=line)
-    for node in undefined(parsed.nodes):
+    for node in parsed.undefined:
         if node.id in more:
             continue
         if node.id == "logger":

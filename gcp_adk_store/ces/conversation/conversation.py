@@ -1,6 +1,6 @@
 """Hold conversations with an exported app, on the sessions of a service; the app is one agent of ADK."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, Protocol
 
@@ -168,16 +168,9 @@ def _identifier(app: AgentApp) -> str:
 class TakesTurns(Protocol):
     """Runs a runner as the only turn of a session, as ``store.turns`` does."""
 
-    def run(
-        self,
-        runner: Runner,
-        *,
-        user_id: str,
-        session_id: str,
-        new_message: types.Content,
-        state_delta: dict[str, Any] | None = None,
-    ) -> AsyncGenerator[Event, None]:
-        """Yield the events of the run."""
+    @property
+    def run(self) -> Callable[..., AsyncGenerator[Event, None]]:
+        """Takes the runner, and what its ``run_async`` takes; yields the events of the run."""
 
 
 class Conversation(Closing):

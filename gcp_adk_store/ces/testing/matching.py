@@ -2,6 +2,7 @@
 
 import json
 import math
+import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -118,11 +119,11 @@ def _measures(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "equals": is_equal,
     "contains": _is_contained,
-    "greater_than": _compares(lambda actual, expected: actual > expected),
-    "less_than": _compares(lambda actual, expected: actual < expected),
-    "length_equals": _measures(lambda actual, expected: actual == expected),
-    "length_greater_than": _measures(lambda actual, expected: actual > expected),
-    "length_less_than": _measures(lambda actual, expected: actual < expected),
+    "greater_than": _compares(operator.gt),
+    "less_than": _compares(operator.lt),
+    "length_equals": _measures(operator.eq),
+    "length_greater_than": _measures(operator.gt),
+    "length_less_than": _measures(operator.lt),
     "is_null": lambda actual, _: actual is None,
     "is_not_null": lambda actual, _: actual is not None,
 }

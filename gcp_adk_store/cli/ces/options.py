@@ -237,17 +237,14 @@ class CodeOptions(Options):
                     f"--setting {each[:80]}: write NAME=JSON, such as strict_typing=true"
                 ) from exc
         try:
-            guest = RunSettings.of(named)
-        except RequestError as exc:
-            raise CannotLookError(f"--setting: {exc}") from exc
-        limits = None if self.timeout is None else Limits(wall_s=self.timeout)
-        try:
             return ces.RuntimeSettings(
-                guest=guest,
-                limits=limits,
+                guest=RunSettings.of(named),
+                limits=None if self.timeout is None else Limits(wall_s=self.timeout),
                 shared_variables=self.shared_variable,
                 stored_log_characters=_LOG_CHARACTERS,
             )
+        except RequestError as exc:
+            raise CannotLookError(f"--setting: {exc}") from exc
         except InvalidInputError as exc:
             raise CannotLookError(f"--shared-variable: {exc}") from exc
 
