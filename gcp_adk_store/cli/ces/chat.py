@@ -4,8 +4,7 @@ import asyncio
 import json
 import sys
 import threading
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -114,12 +113,18 @@ async def chat(
     from gcp_adk_store.ces.conversation.models import SERVICE_ERRORS  # noqa: PLC0415  # of the extra
     from gcp_adk_store.cli.servers import inspecting  # noqa: PLC0415  # half of ADK, too
     from gcp_adk_store.inspector.documents import Links, Place  # noqa: PLC0415
+    from gcp_adk_store.store import Store  # noqa: PLC0415  # as above, and Google's clients
 
     read = chosen.read_app(app, allow_problems=chosen.allow_problems, whole=True)
     model = chosen.chosen_model()
     key = None if session is None else options.key_of(session)
     async with AsyncExitStack() as stack:
-        store, where = await stack.enter_async_context(_opened(at, kept=session is not None))
+        where = "in memory, not stored"
+        if session is None and not any(at.values()):
+            store = await stack.enter_async_context(Store.local(MEMORY))
+        else:
+            opened = await stack.enter_async_context(place.open_store(at, creates=True, reads_once=False))
+            store, where = opened.store, f"in {opened.where}"
         conversation = ces.Conversation(
             read,
             store.sessions,
@@ -143,19 +148,6 @@ async def chat(
                 if isinstance(exc, StoreError):
                     raise
                 raise CannotLookError(f"the model failed: {visible(str(exc))[:500]}") from exc
-
-
-@asynccontextmanager
-async def _opened(at: Mapping[str, str | None], *, kept: bool) -> AsyncIterator[tuple["Store", str]]:
-    """Open the store of the session, and yield it and where it is."""
-    from gcp_adk_store.store import Store  # noqa: PLC0415  # half of ADK and Google's clients
-
-    if kept or any(at.values()):
-        async with place.open_store(at, creates=True, reads_once=False) as opened:
-            yield opened.store, f"in {opened.where}"
-    else:
-        async with Store.local(MEMORY) as store:
-            yield store, "in memory, not stored"
 
 
 async def _begun(
