@@ -162,8 +162,7 @@ def _check_returns(parsed: Parsed, callback: Function, kind: Callback) -> Iterat
     """Yield what *callback* returns that is of another type than its kind may return."""
     if kind in GUARDRAILS:  # which have results of their own
         return
-    of_class = OVERRIDES[kind]
-    wanted = "dict" if of_class is None else of_class.__name__
+    wanted = OVERRIDES[kind].__name__
     waiting: list[ast.AST] = [*callback.body]
     while waiting:
         node = waiting.pop()

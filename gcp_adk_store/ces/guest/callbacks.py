@@ -67,15 +67,15 @@ def decided(returned: Any) -> GuardrailResult:
     return result
 
 
-OVERRIDES: Final[dict[str, type[MessageModel] | None]] = {
+OVERRIDES: Final[dict[str, type[MessageModel] | type[dict[str, Any]]]] = {
     "before_agent": Content,
     "after_agent": Content,
     "before_model": LlmResponse,
     "after_model": LlmResponse,
-    "before_tool": None,
-    "after_tool": None,
+    "before_tool": dict,
+    "after_tool": dict,
 }
-"""What may be returned; None is a dict."""
+"""What may be returned."""
 
 _MODELS: Final[dict[str, type[MessageModel]]] = {"llm_request": LlmRequest, "llm_response": LlmResponse}
 
@@ -147,7 +147,7 @@ class Subjects:
                 values[name] = ToolResponse(plain(given, name), warn)
             else:
                 values[name] = plain(given, name)
-        before = {name: _json(name, value) for name, value in values.items() if name != "tool"}
+        before = {name: _as_json(name, value) for name, value in values.items() if name != "tool"}
         return cls(callback=callback, values=values, before=before)
 
     def keywords(self, session: CallbackContext) -> dict[str, Any]:
@@ -188,15 +188,10 @@ class Subjects:
         if isinstance(returned, GuardrailResult):
             return {name: plain(value, name) for name, value in returned.model_dump().items()}
         expected = OVERRIDES[self.callback]
-        if expected is None and isinstance(returned, dict):
-            result: dict[str, Any] = plain(returned, "result")
-            return result
-        if expected is not None and isinstance(returned, expected):
-            return _checked("result", returned)
-        wanted = "dict" if expected is None else expected.__name__
-        raise CallbackResultError(
-            f"{self.callback}_callback returned {type(returned).__name__}, not {wanted} or None"
-        )
+        if not isinstance(returned, expected):
+            found, wanted = type(returned).__name__, expected.__name__
+            raise CallbackResultError(f"{self.callback}_callback returned {found}, not {wanted} or None")
+        return _as_json("result", returned)
 
     def changed(self) -> dict[str, Any]:
         """Return, by their names in an answer, those that were changed in place.
@@ -207,18 +202,15 @@ class Subjects:
         """
         changed: dict[str, Any] = {}
         for name, before in self.before.items():
-            value = self.values[name]
-            after = _checked(name, value) if name in _MODELS else plain(value, name)
+            after = _as_json(name, self.values[name])
             if not same_json(before, after):
                 changed[IN_REQUEST.get(name, name)] = after
         return changed
 
 
-def _json(name: str, value: Any) -> Any:
-    return to_wire(value, name) if isinstance(value, MessageModel) else plain(value, name)
-
-
-def _checked(name: str, value: MessageModel) -> dict[str, Any]:
+def _as_json(name: str, value: MessageModel | dict[str, Any]) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return dict(plain(value, name))
     try:
         return to_wire(value, name)
     except pydantic.ValidationError as exc:

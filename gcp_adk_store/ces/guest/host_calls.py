@@ -5,7 +5,7 @@ import json
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial, wraps
+from functools import partial, wraps
 from itertools import count
 from typing import Any, Final, ParamSpec
 
@@ -60,6 +60,8 @@ class ExternalResponse:
 
 CallHost = Callable[[dict[str, Any]], dict[str, Any]]
 Reply = dict[str, Any]
+Read = Callable[[Reply], ExternalResponse]
+Awaited = Callable[[], ExternalResponse]
 
 _REPLY: Final = {"status_code": int, "reason": str, "text": str}
 
@@ -110,29 +112,32 @@ class HostCalls:
         self.ending = self.ending or error
         return self.ending
 
-    def ask(self, call: Mapping[str, Any]) -> Reply:
-        """Return the host's reply to *call*.
+    def ask(self, call: Mapping[str, Any], read: Read) -> ExternalResponse:
+        """Return what *read* makes of the host's reply to *call*.
 
         Raises:
             TypeError, ValueError: something in *call* cannot be JSON.
             HostCallError: the host refuses.
         """
-        return self._exchange({**call, "id": next(self._ids)}, _REPLY)
+        return read(self._exchange({**call, "id": next(self._ids)}, _REPLY))
 
-    def begin(self, call: Mapping[str, Any]) -> Callable[[], Reply]:
-        """Let the host begin *call*; return what waits for its reply, each time; raises as :meth:`ask`."""
+    def begin(self, call: Mapping[str, Any], read: Read) -> Awaited:
+        """Let the host begin *call*; return what waits for its reply, read once; raises as :meth:`ask`."""
         number = next(self._ids)
         self._exchange({**call, "id": number, "background": True}, {})
         self._open.add(number)
         collecting = threading.Lock()
         replies: list[Reply] = []
+        answers: list[ExternalResponse] = []
 
-        def collect() -> Reply:
+        def collect() -> ExternalResponse:
             with collecting:
                 if not replies:
                     replies.append(self._exchange({"call": "collect", "id": number}, _REPLY))
                     self._open.discard(number)
-            return replies[0]
+                if not answers:
+                    answers.append(read(replies[0]))
+            return answers[0]
 
         return collect
 
@@ -164,7 +169,6 @@ def response_of(reply: Reply) -> ExternalResponse:
     return ExternalResponse(text=reply["text"], status_code=reply["status_code"], reason=reply["reason"])
 
 
-Awaited = Callable[[], ExternalResponse]
 Asked = ParamSpec("Asked")
 
 
@@ -185,9 +189,9 @@ def _in_background(method: Callable[Asked, ExternalResponse]) -> Callable[Asked,
 
     @wraps(method)
     def begin(*args: Asked.args, **kwargs: Asked.kwargs) -> Awaited:
-        (requests, *rest), begun = args, list[Callable[[], Reply]]()
-        method(Requests(requests._calls, begun), *rest, **kwargs)  # type: ignore[arg-type, attr-defined]  # noqa: SLF001  # its own
-        return lambda: response_of(begun[0]())
+        requests, *rest = args
+        begins = Requests(requests._calls, waits=False)  # type: ignore[attr-defined]  # noqa: SLF001  # its own
+        return method(begins, *rest, **kwargs)  # type: ignore[arg-type, return-value]
 
     return begin
 
@@ -200,10 +204,10 @@ class Requests:
     ``async_...``, which begins the request and returns a function that waits for the answer.
     """
 
-    def __init__(self, calls: HostCalls, begun: list[Callable[[], Reply]] | None = None) -> None:
-        """Send requests as *calls*; where *begun* is given, begin them, and add what waits for the reply."""
+    def __init__(self, calls: HostCalls, *, waits: bool = True) -> None:
+        """Send requests as *calls*; if nothing *waits* for the answer, methods return what does."""
         self._calls = calls
-        self._begun = begun
+        self._send: Callable[..., Any] = calls.ask if waits else calls.begin
 
     def request(
         self,
@@ -217,10 +221,8 @@ class Requests:
     ) -> ExternalResponse:
         """Return the answer to a request."""
         call = _call(method, url, params=params, data=data, headers=headers, json=json)
-        if self._begun is not None:
-            self._begun.append(self._calls.begin(call))
-            return ExternalResponse()
-        return response_of(self._calls.ask(call))
+        answer: ExternalResponse = self._send(call, response_of)
+        return answer
 
     def get(self, url: str, params: Any = None, **kwargs: Any) -> ExternalResponse:
         """Return the answer to a GET."""
@@ -303,7 +305,7 @@ class Tools:
             TypeError: the arguments are not one dict, or are not JSON; or the named variable is not JSON.
             HostCallError: the host refuses.
         """
-        return self._seen(self._calls.ask(self._question(name, positional, keywords)))
+        return self._calls.ask(self._question(name, positional, keywords), self._seen)
 
     def _question(self, name: str, positional: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
         if keywords:
@@ -326,8 +328,7 @@ class AsyncTools(Tools):
 
     def _call(self, name: str, /, *positional: Any, **keywords: Any) -> Awaited:
         """Begin a call of the tool *name*; return what waits for its answer, the same each time."""
-        reply = self._calls.begin(self._question(name, positional, keywords))
-        return cache(lambda: self._seen(reply()))
+        return self._calls.begin(self._question(name, positional, keywords), self._seen)
 
 
 def unknown_tool(owner: str, name: str, names: Collection[str]) -> str:
