@@ -16,7 +16,6 @@ import resource
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -260,23 +259,14 @@ def _ask(
 ) -> CallbackRun:
     """Ask for a run of the callback, and answer for the tools that are *functions* until it is over."""
     raised: BaseException | None = None
-
-    def run() -> dict[str, Any]:
+    found = host.call({"callback": asked})
+    while "call" in found:
         try:
-            return host.call({"callback": asked})
-        finally:
-            host.call({"over": True})
-
-    with ThreadPoolExecutor(1) as other:
-        over = other.submit(run)
-        while question := host.call({"next": True}):
-            try:
-                answer = functions[question["call"]](question["args"])
-                host.call({"answer": asyncio.run(answer) if inspect.iscoroutine(answer) else answer})
-            except BaseException as exc:  # noqa: BLE001  # the test raises it, such as what pytest.skip raises
-                raised = exc
-                host.call({"raised": True})
-    found = over.result()
+            answer = functions[found["call"]](found["args"])
+            found = host.call({"answer": asyncio.run(answer) if inspect.iscoroutine(answer) else answer})
+        except BaseException as exc:  # noqa: BLE001  # the test raises it, such as what pytest.skip raises
+            raised = exc
+            found = host.call({"raised": True})
     if "run" not in found and raised is not None:
         raise raised
     if "run" not in found:

@@ -1,7 +1,7 @@
 """Read the untrusted frames of a sandbox, and write the frames that it receives.
 
 A frame is JSON in UTF-8 after four bytes of length, the highest first. A call's process sends ``call``
-frames, which the host answers by their id in any order, and one ``result``, or ``failed`` with the reason.
+frames, which the host answers in their order, and one ``result``, or ``failed`` with the reason.
 """
 
 import asyncio
@@ -24,7 +24,6 @@ from gcp_adk_store.ces.sandbox.interface import (
 from gcp_adk_store.errors import InvalidInputError
 
 HEADER_BYTES: Final = 4
-_LARGEST_ID: Final = 2**31
 _MESSAGE_CHARACTERS: Final = 4000
 _BYTES_OF_A_VALUE: Final = 80
 """Outside of texts: Python reads a number of 4,000 digits in the time of 200 short ones."""
@@ -45,9 +44,8 @@ _LISTS: Final = (list, tuple)
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """A call of the host; the code waits for the answer with the same *id*."""
+    """A call of the host; the code waits for the answer."""
 
-    id: int
     call: dict[str, Any]
 
 
@@ -225,12 +223,8 @@ def _levels(value: object) -> Iterator[int]:
 def _frame(value: object) -> Frame:
     size = len(value) if isinstance(value, dict) else 0
     match value:
-        case {"kind": "call", "id": int(number), "call": dict(call)} if (
-            size == 3  # noqa: PLR2004  # these and nothing else
-            and not isinstance(number, bool)
-            and 0 <= number < _LARGEST_ID
-        ):
-            return HostCall(number, call)
+        case {"kind": "call", "call": dict(call)} if size == 2:  # noqa: PLR2004  # these and nothing else
+            return HostCall(call)
         case {"kind": "result", "result": dict(result)} if size == 2:  # noqa: PLR2004
             return Result(result)
         case {"kind": "failed", "reason": str(reason), "message": str(message)} if (

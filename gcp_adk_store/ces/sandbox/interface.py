@@ -59,8 +59,6 @@ class Limits:
     SandboxProtocolError."""
     host_calls: int = 1000
     """Calls of the host: beyond, a SandboxProtocolError."""
-    host_calls_at_once: int = 32
-    """Calls of the host that are unanswered at a time: beyond, a SandboxProtocolError."""
 
     def __post_init__(self) -> None:
         require_members(self)
@@ -217,7 +215,7 @@ class Sandbox(Protocol):
 
         Args:
             request: The argument of the entry.
-            answer: Serves the host calls of the entry; several may run at a time.
+            answer: Serves the host calls of the entry, one after the other.
             limits: The limits of the run.
             on_output: Receives the whole output of the code, shown or written to standard output and error,
                 once, before this returns or raises.

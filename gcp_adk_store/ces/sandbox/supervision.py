@@ -6,7 +6,7 @@ import io
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from gcp_adk_store.ces.sandbox.frames import FrameReader, HostCall, encoded
@@ -152,17 +152,14 @@ def _error_of(how: Ended, limits: Limits, *, is_killed: bool) -> SandboxError:
 
 
 class Conversation:
-    """The frames of one call, over a socket that does not block."""
+    """The frames of one call, over a socket that does not block: one question at a time, and its answer."""
 
     def __init__(self, frames: socket.socket, answer: Answer, limits: Limits) -> None:
         self._frames = frames
         self._answer = answer
         self._limits = limits
         self._reader = FrameReader(limits)
-        self._reading: asyncio.Task[bytes] | None = None
-        self._serving: dict[int, asyncio.Task[None]] = {}
-        self._served = 0
-        self._writing = asyncio.Lock()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self, request: bytes) -> dict[str, Any] | None:
         """Send the request, serve the host calls, and return the result; None if the frames end without one.
@@ -172,60 +169,46 @@ class Conversation:
             Exception: any of the answer.
         """
         try:
-            result = await self._serve_all(request)
+            return await self._talk(request)
         except GeneratorExit:  # the event loop was closed: nothing can be ended in it
+            self._tasks.clear()
             raise
-        except BaseException:
-            await self._stop()
-            raise
-        await self._stop()
-        return result
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            if self._tasks:
+                await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _serve_all(self, request: bytes) -> dict[str, Any] | None:
-        self._reading = asyncio.create_task(receive(self._frames))
+    async def _talk(self, request: bytes) -> dict[str, Any] | None:
+        reading = self._begun(receive(self._frames))
         await self._send(request)
-        while True:
-            done, _ = await asyncio.wait(
-                (self._reading, *self._serving.values()), return_when=asyncio.FIRST_COMPLETED
-            )
-            for number in [number for number, task in self._serving.items() if task in done]:
-                self._serving.pop(number).result()
-            if self._reading in done:
-                data = self._reading.result()
-                if not data:
-                    return None
-                self._reading = asyncio.create_task(receive(self._frames))
-                for frame in self._reader.feed(data):
-                    if not isinstance(frame, HostCall):
-                        return frame.result  # and what follows is not read
-                    self._serve(frame)
+        served = 0
+        while data := await reading:
+            reading = self._begun(receive(self._frames))
+            for frame in self._reader.feed(data):
+                if not isinstance(frame, HostCall):
+                    return frame.result  # and what follows is not read
+                served += 1
+                if served > (most := self._limits.host_calls):
+                    raise SandboxProtocolError(
+                        f"the code calls the host more than the {most} times of host_calls"
+                    )
+                responding = self._begun(self._respond(frame))
+                await asyncio.wait((responding, reading), return_when=asyncio.FIRST_COMPLETED)
+                if not responding.done() and not reading.result():
+                    return None  # its process has ended meanwhile
+                await responding
+        return None
 
-    async def _stop(self) -> None:
-        tasks = [*self._serving.values(), *([] if self._reading is None else [self._reading])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _serve(self, call: HostCall) -> None:
-        if call.id in self._serving:
-            raise SandboxProtocolError(f"the code calls the host twice at a time as {call.id}")
-        if self._served >= self._limits.host_calls:
-            raise SandboxProtocolError(
-                f"the code calls the host more than the {self._served} times of host_calls"
-            )
-        if len(self._serving) >= self._limits.host_calls_at_once:
-            raise SandboxProtocolError(
-                "the code waits for more answers at a time than the "
-                f"{self._limits.host_calls_at_once} of host_calls_at_once"
-            )
-        self._served += 1
-        self._serving[call.id] = asyncio.create_task(self._respond(call))
+    def _begun(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _respond(self, call: HostCall) -> None:
         found = await self._answer(call.call)
-        text = await encoded("answer", {"id": call.id, "answer": found}, self._limits)
-        async with self._writing:
-            await self._send(text)
+        await self._send(await encoded("answer", {"answer": found}, self._limits))
 
     async def _send(self, text: bytes) -> None:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its process has ended

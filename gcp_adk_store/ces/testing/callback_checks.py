@@ -175,8 +175,10 @@ class _File:
     _clock: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(_START_TIMEOUT_S))
     _last: float = math.inf
     """When the time of the whole file is over, on the clock of the event loop."""
-    _questions: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue)
-    """Calls of tools that the test answers; an empty one ends them."""
+    _running: asyncio.Task[None] | None = None
+    """A run of the callback."""
+    _news: asyncio.Queue[dict[str, Any] | Exception] = field(default_factory=asyncio.Queue)
+    """Calls of tools that the test answers, and at last what became of the run."""
     _answers: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue)
 
     async def run(self) -> list[Outcome]:
@@ -221,6 +223,10 @@ class _File:
             return str(exc)
         except SandboxRunError as exc:
             return f"{_UNEXPECTED}: {exc}"
+        finally:
+            if self._running is not None:
+                self._running.cancel()
+                await asyncio.wait([self._running])
         self._whole = result is not None and result.get("status") in _FINISHED
         return None
 
@@ -238,17 +244,33 @@ class _File:
                 self._clock.reschedule(min(now + self._wall_s, self._last))
             case {"outcome": content}:
                 self._outcomes.append(self._outcome(content))
-            case {"callback": content}:
-                return await self._ran(_valid(_ASKED, content))
-            case {"next": _}:
-                return await self._questions.get()
-            case {"over": _}:
-                self._questions.put_nowait({})
-            case {"answer": _} | {"raised": _}:
+            case {"callback": content} if self._is_over():
+                self._running = asyncio.create_task(self._tell(_valid(_ASKED, content)))
+                return await self._next()
+            case {"answer": _} | {"raised": _} if not self._is_over():
                 self._answers.put_nowait(message)
+                return await self._next()
+            case {"answer": _} | {"raised": _}:
+                pass  # nobody waits for it
             case _:
                 raise _PytestError(_UNEXPECTED)
         return {}
+
+    def _is_over(self) -> bool:
+        """Whether no run of the callback goes on, or has ended unheard."""
+        return self._news.empty() and (self._running is None or self._running.done())
+
+    async def _next(self) -> dict[str, Any]:
+        news = await self._news.get()
+        if isinstance(news, Exception):
+            raise news
+        return news
+
+    async def _tell(self, asked: Asked) -> None:
+        try:
+            self._news.put_nowait(await self._ran(asked))
+        except Exception as exc:  # noqa: BLE001  # who waits for the news raises it
+            self._news.put_nowait(exc)
 
     async def _ran(self, asked: Asked) -> dict[str, Any]:
         """Run a callback for a test, which answers for some of its tools."""
@@ -258,7 +280,7 @@ class _File:
         def answered_by_the_test(name: str) -> Callable[[Mapping[str, Any]], Any]:
             async def answer(args: Mapping[str, Any]) -> Any:
                 async with turn:  # calls in the background come side by side
-                    self._questions.put_nowait({"call": name, "args": args})
+                    self._news.put_nowait({"call": name, "args": args})
                     answered = await self._answers.get()
                 if "answer" not in answered:
                     raise InvalidInputError(f"the test failed to answer in place of the tool {name}")

@@ -9,7 +9,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
-from itertools import count
 from typing import Any, Final, NoReturn, TextIO
 
 _HEADER_BYTES: Final = 4
@@ -30,17 +29,14 @@ class HostGoneError(BaseException):
 
 
 class Conversation:
-    """The frames of one call; threads may call the host at a time."""
+    """The frames of one call; threads call the host one after the other."""
 
     def __init__(self, frames: int, *, frame_bytes: int) -> None:
         self._frames = frames
         self._incoming = os.fdopen(frames, "rb", closefd=False)
         self._frame_bytes = frame_bytes
-        self._writing = threading.Lock()
-        self._answered = threading.Condition()
-        self._is_read = False
-        self._ids = count(1)
-        self._answers: dict[int, dict[str, Any]] = {}
+        self._turn = threading.Lock()
+        self._unanswered = 0
 
     def request(self) -> dict[str, Any]:
         """Wait for what is to be run."""
@@ -55,22 +51,14 @@ class Conversation:
             TypeError: *call* is not JSON; nothing was sent.
             ValueError: a number is infinite or not a number; nothing was sent.
         """
-        mine = next(self._ids)
-        self._write({"kind": "call", "id": mine, "call": call})
-        while True:
-            # One thread reads at a time, and wakes the others: an answer may be to one of them.
-            with self._answered:
-                self._answered.wait_for(lambda: mine in self._answers or not self._is_read)
-                if mine in self._answers:
-                    return self._answers.pop(mine)
-                self._is_read = True
-            try:
-                answer = self._read()
-                self._answers[answer["id"]] = answer["answer"]
-            finally:
-                with self._answered:
-                    self._is_read = False
-                    self._answered.notify_all()
+        with self._turn:
+            self._write({"kind": "call", "call": call})
+            self._unanswered += 1
+            while True:
+                answer: dict[str, Any] = self._read()["answer"]
+                self._unanswered -= 1
+                if not self._unanswered:  # else it is that of a call whose wait ended early, as by a signal
+                    return answer
 
     def finish(self, result: dict[str, Any]) -> None:
         """Send the result; raises as :meth:`call`."""
@@ -88,9 +76,8 @@ class Conversation:
                 f"{len(text)} bytes are more than the {self._frame_bytes} of sent_frame_bytes"
             )
         rest = memoryview(len(text).to_bytes(_HEADER_BYTES, "big") + text)
-        with self._writing:
-            while rest:
-                rest = rest[os.write(self._frames, rest) :]
+        while rest:
+            rest = rest[os.write(self._frames, rest) :]
 
     def _read(self) -> dict[str, Any]:
         size = int.from_bytes(self._exactly(_HEADER_BYTES), "big")
