@@ -11,15 +11,15 @@ import re
 import threading
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Hashable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Hashable, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 from weakref import WeakKeyDictionary
 
-from gcp_adk_store.ces.host.settings import RuntimeSettings, Waiting
-from gcp_adk_store.ces.sandbox import BubblewrapSandbox, InProcessSandbox, Limits, Sandbox
+from gcp_adk_store.ces.host.settings import RuntimeSettings
+from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Clock, InProcessSandbox, Limits, Sandbox
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
 from gcp_adk_store.kernel.concurrency import Permit
 from gcp_adk_store.kernel.operation import OwnProcess
@@ -144,18 +144,11 @@ class Places:
 
     @asynccontextmanager
     async def place(
-        self,
-        user: Hashable,
-        session: Hashable,
-        depth: int,
-        room: Room,
-        *,
-        longest_wait_s: float,
-        waiting: Waiting,
+        self, user: Hashable, session: Hashable, room: Room, clocks: Sequence[Clock], longest_wait_s: float
     ) -> AsyncIterator[None]:
-        """Hold a place for a block, for a run at a *depth* of calls from 0.
+        """Hold a place for a block, for a run within those that *clocks* are of.
 
-        Users that wait take turns, and the sessions of a user when it is the user's. *waiting* is entered
+        Users that wait take turns, and the sessions of a user when it is the user's. *clocks* stand still
         while the run waits, for *longest_wait_s* seconds at most.
 
         Raises:
@@ -163,37 +156,37 @@ class Places:
             ForkedProcessError: a parent of this process used the sandbox.
         """
         self._process.require_own()
-        request = _Request(user, session, depth, room, Permit(session))
-        await self._acquire(request, longest_wait_s, waiting)
-        try:
-            yield
-        finally:
-            self._release(request)
-
-    async def _acquire(self, request: _Request, longest_wait_s: float, waiting: Waiting) -> None:
+        request = _Request(user, session, len(clocks), room, Permit(session))
         with self._guard:
             self._reclaim()
             if self._is_free(request):
                 self._hold(request)
-                return
-            of_user = self._queues.setdefault(request.user, OrderedDict())
-            of_user.setdefault(request.session, deque()).append(request)
+            else:
+                of_user = self._queues.setdefault(user, OrderedDict())
+                of_user.setdefault(session, deque()).append(request)
         try:
-            with waiting():
+            if request not in self._held:
+                await self._wait(request, clocks, longest_wait_s)
+            yield
+        finally:
+            self._release(request)  # also a place that was granted at the moment of a cancellation
+
+    async def _wait(self, request: _Request, clocks: Sequence[Clock], longest_wait_s: float) -> None:
+        try:
+            with ExitStack() as stopped:
+                for clock in clocks:
+                    stopped.enter_context(clock.stopped())
                 async with asyncio.timeout(longest_wait_s):
                     while not request.permit.is_granted:
                         await request.permit.wait(_SWEEP_INTERVAL_S)
                         with self._guard:
                             self._reclaim()
-        except BaseException as exc:  # GeneratorExit if the loop was closed
-            self._release(request)  # also a place that was granted at the moment of the cancellation
-            if isinstance(exc, TimeoutError):
-                raise OverloadedError(
-                    f"no sandbox was free within the {longest_wait_s:g} s of longest_wait_s: "
-                    f"sandboxes_at_once is {request.room.places}, "
-                    f"sandboxes_per_session {request.room.per_session}"
-                ) from exc
-            raise
+        except TimeoutError as exc:
+            raise OverloadedError(
+                f"no sandbox was free within the {longest_wait_s:g} s of longest_wait_s: "
+                f"sandboxes_at_once is {request.room.places}, "
+                f"sandboxes_per_session {request.room.per_session}"
+            ) from exc
 
     def _release(self, request: _Request) -> None:
         """Free the place of *request*, or remove it from its queue; ignore a place that was reclaimed."""

@@ -4,8 +4,7 @@ import asyncio
 import inspect
 import json
 import time
-from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, Final
@@ -14,7 +13,7 @@ from gcp_adk_store.ces.guest.contract import VERSION, HostCall
 from gcp_adk_store.ces.host.admission import Room, places_of
 from gcp_adk_store.ces.host.invocation import Invocation, ToolCall, failure_of, new_call_id
 from gcp_adk_store.ces.host.results import Answer, Call, Delta, Reply, RunFailure, read_host_call
-from gcp_adk_store.ces.host.settings import RuntimeSettings, Waiting
+from gcp_adk_store.ces.host.settings import RuntimeSettings
 from gcp_adk_store.ces.http.fetching import HttpAccess, Outgoing
 from gcp_adk_store.ces.http.policy import HttpPolicy
 from gcp_adk_store.ces.sandbox.inprocess import InProcessSandbox
@@ -60,12 +59,8 @@ class Host:
     engine: "Engine"
     """What runs it, and the runs within it."""
     invocation: Invocation
-    depth: int
-    """How many runs it is within."""
-    clock: Clock
-    """Of the run; it stands still while a tool that the code called waits for a sandbox."""
-    waiting: Waiting
-    """Shows to those who wait for the run that it stands still."""
+    clocks: Sequence[Clock]
+    """Of the run and those that it is within, the first one first."""
     calls: list[Call] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     ending: RunFailure | None = None
@@ -107,12 +102,6 @@ class Host:
         for task in self._begun.values():
             task.cancel()
         await asyncio.gather(*self._begun.values(), return_exceptions=True)
-
-    @contextmanager
-    def _stopped(self) -> Iterator[None]:
-        """Stop the clocks of the run, and of those that wait for it, while a called tool has no sandbox."""
-        with self.clock.stopped(), self.waiting():
-            yield
 
     async def _serve_in_turn(self, question: HostCall) -> Reply:
         async with self._background:
@@ -167,8 +156,7 @@ class Host:
             state=question["state"],
             invocation=self.invocation,
             function_call_id=new_call_id(),
-            depth=self.depth + 1,
-            waiting=self._stopped,
+            clocks=self.clocks,
         )
         try:
             return await self.engine.stand_in(call) or await self.engine.of_tool(call)
@@ -242,31 +230,29 @@ class Engine:
         request: Mapping[str, Any],
         invocation: Invocation,
         *,
-        depth: int = 0,
+        clocks: Sequence[Clock] = (),
         timeout_s: float | None = None,
-        waiting: Waiting = nullcontext,
     ) -> Answer:
         """Return what became of *request*, with everything done that its code asked for.
 
         Args:
             request: What the code's process gets.
             invocation: Of the run.
-            depth: How many runs this one is within.
+            clocks: Of the runs that this one is within; they stand still while it waits for a sandbox.
             timeout_s: Its wall time, where the settings have no limits.
-            waiting: Entered while the run waits for a sandbox, or its code for that of a called tool.
 
         Raises:
             OverloadedError: no sandbox was free in time; no code was run.
             SandboxError: its process had no answer, or no memory for one.
             InvalidInputError: it, or what its code is answered, is too large for the sandbox.
         """
-        if depth >= self._room.levels:
+        if len(clocks) >= self._room.levels:
             raise TooDeepError(self._room.levels - 1)
         limits = self._limits
         if timeout_s is not None and self.settings.limits is None:
             limits = replace(limits, wall_s=timeout_s)
         clock = Clock(longest_stop_s=self.settings.longest_wait_s)
-        host = Host(self, invocation, depth, clock, waiting)
+        host = Host(self, invocation, (*clocks, clock))
         configs = [each for each in (invocation.mocks, self._mocks) if each is not None]
         mocked = {call.tool for each in configs for call in each.calls}
         whole = {
@@ -276,14 +262,8 @@ class Engine:
             **request,
         }
         printed: list[str] = []
-        async with self._places.place(
-            invocation.asker,
-            invocation.key,
-            depth,
-            self._room,
-            longest_wait_s=self.settings.longest_wait_s,
-            waiting=waiting,
-        ):
+        longest_wait_s = self.settings.longest_wait_s
+        async with self._places.place(invocation.asker, invocation.key, self._room, clocks, longest_wait_s):
             try:
                 frame = await self._sandbox.run(
                     whole, host.answer, on_output=printed.append, limits=limits, clock=clock
@@ -328,7 +308,7 @@ class Engine:
                 continue
             if (mocked := mocks.find(call.name, call.args)) is not None:
                 return Reply.of_json(mocked.response, mocked=True)
-            if mocks.unmatched == "FAIL" and call.depth:
+            if mocks.unmatched == "FAIL" and call.clocks:
                 return Reply.ends("UnmatchedToolCallError", f"no mock fits this call of {call.name}")
         callee = self.callees.get(call.name)
         fake = None if callee is None else callee.fake
@@ -391,7 +371,7 @@ class Engine:
 
     async def _run_for(self, call: ToolCall, request: dict[str, Any], **more: Any) -> Answer:
         whole = {**request, "context": call.context}
-        return await self.run(whole, call.invocation, depth=call.depth, waiting=call.waiting, **more)
+        return await self.run(whole, call.invocation, clocks=call.clocks, **more)
 
 
 async def or_failed(run: Awaitable[Answer]) -> Answer:

@@ -1,7 +1,6 @@
 """Hold the options of a run, and its calls of tools."""
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypedDict
 
@@ -9,7 +8,8 @@ from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
 
 from gcp_adk_store.ces.host.results import RunFailure
-from gcp_adk_store.ces.host.settings import USER, RuntimeSettings, SessionKey, SessionKeyLike, Waiting
+from gcp_adk_store.ces.host.settings import USER, RuntimeSettings, SessionKey, SessionKeyLike
+from gcp_adk_store.ces.sandbox.interface import Clock
 from gcp_adk_store.ces.tools.declarations import MockConfig
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel.operation import kinds_of_members
@@ -112,11 +112,9 @@ class ToolCall:
     invocation: Invocation
     """The run that it belongs to."""
     function_call_id: str
-    depth: int = 0
-    """How many runs it is within: none if a model calls it. For code, a mock must fit if
-    `MockConfig.unmatched` says so."""
-    waiting: Waiting = nullcontext
-    """Entered while a run that answers it waits for a sandbox."""
+    clocks: Sequence[Clock] = ()
+    """Of the runs that it is within: they stand still while it waits for a sandbox. A model's call has none.
+    For code's, a mock must fit if `MockConfig.unmatched` says so."""
 
     @property
     def context(self) -> dict[str, Any]:

@@ -56,19 +56,17 @@ NoteRun: TypeAlias = Callable[[SessionKey, RunLog], None]
 """Gets the session of a run, and its log, as soon as the run has ended."""
 
 
-def logs_of_run(
-    log: RunLog, error: RunFailure | None, calls: Sequence[Call], *, failure: str = ""
-) -> Iterator[RunLog]:
-    """Yield the logs of the tools that a run called, then its own; empty logs are left out.
+def logs_of_run(log: RunLog, error: RunFailure | None, calls: Sequence[Call]) -> Iterator[RunLog]:
+    """Yield the logs of the tools that a run called, then its own; empty ones are left out.
 
-    *error* is what ended its code, and *failure* what ended its process.
+    *error* is what ended it.
     """
     for call in calls:
         failed = _text_of(call.error) if call.error is not None and call.kind == "tool" else ""
         called = replace(log, what=call.name, printed=call.stdout, warnings=(), failure=failed)
         if called.size:
             yield called
-    whole = replace(log, failure=failure or (_text_of(error) if error is not None else ""))
+    whole = log if error is None else replace(log, failure=_text_of(error))
     if whole.size:
         yield whole
 

@@ -1,8 +1,8 @@
 """Run tools and callbacks on sessions."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Unpack
+from typing import Any, Unpack
 
 from google.adk.artifacts import BaseArtifactService
 from google.adk.models.llm_request import LlmRequest
@@ -18,7 +18,7 @@ from gcp_adk_store.ces.host.invocation import Invocation, RunOptions, ToolCall
 from gcp_adk_store.ces.host.logs import NoteRun
 from gcp_adk_store.ces.host.results import MAY_CHANGE, Answer, CallbackRun, Reply, ToolRun
 from gcp_adk_store.ces.host.session_context import to_object
-from gcp_adk_store.ces.host.session_runs import LateRuns, Opened, SessionRuns, Work
+from gcp_adk_store.ces.host.session_runs import Opened, SessionRuns
 from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKeyLike
 from gcp_adk_store.ces.http.policy import HttpPolicy
 from gcp_adk_store.ces.sandbox.interface import Sandbox
@@ -74,10 +74,6 @@ def _without_classes(subject: Any) -> Any:
         return subject
     config = subject.config.model_copy(update={"response_schema": TypeAdapter(schema).json_schema()})
     return subject.model_copy(update={"config": config})
-
-
-PENDING: Final[Mapping[str, Any]] = {"result": "pending"}
-"""What an asynchronous tool answers first."""
 
 
 class PythonRuntime(Closing):
@@ -150,7 +146,6 @@ class PythonRuntime(Closing):
             self._sandbox, callees, http=http or HttpPolicy(), mocks=mocks, settings=settings, room=room
         )
         self._sessions = SessionRuns(session_service, artifact_service, settings, note_run)
-        self._late = LateRuns(per_session=settings.waiting_per_session)
 
     async def run_tool(
         self,
@@ -177,11 +172,7 @@ class PythonRuntime(Closing):
         """
         tool = PythonTool(name=name, code=code, execution=execution, timeout_s=timeout_s)
         invocation = Invocation.of(f"run_tool {name}", key, self._settings, options)
-
-        async def work(call: ToolCall) -> Answer:
-            return await self._engine.python(tool, call)
-
-        return await self._run_tool(args, execution, invocation, work)
+        return await self._run_tool(tool, args, invocation)
 
     async def call_tool(
         self,
@@ -206,15 +197,7 @@ class PythonRuntime(Closing):
             known = ", ".join(sorted(self._engine.callees))
             raise InvalidInputError(f"unknown tool {name!r:.100}; known: {known}")
         invocation = Invocation.of(f"call_tool {name}", key, self._settings, options)
-
-        async def work(call: ToolCall) -> Answer:
-            stand_in = await self._engine.stand_in(call)
-            if stand_in is None and isinstance(tool, PythonTool):
-                return await self._engine.python(tool, call)
-            return _of_reply(stand_in or await self._engine.of_tool(call))
-
-        execution = tool.execution if isinstance(tool, PythonTool) else "SYNCHRONOUS"
-        return await self._run_tool(args, execution, invocation, work)
+        return await self._run_tool(tool, args, invocation, may_stand_in=True)
 
     async def run_callback(
         self,
@@ -275,16 +258,12 @@ class PythonRuntime(Closing):
 
     async def close(self) -> None:
         """Wait for asynchronous tools, and close the sandbox if this object created it."""
-        await self._late.ended()
+        await self._sessions.ended()
         if self._owns_sandbox:
             await self._sandbox.close()
 
     async def _run_tool(
-        self,
-        args: Mapping[str, Any],
-        execution: Execution,
-        invocation: Invocation,
-        answer: Callable[[ToolCall], Awaitable[Answer]],
+        self, tool: Tool, args: Mapping[str, Any], invocation: Invocation, *, may_stand_in: bool = False
     ) -> ToolRun:
         given = to_object(args, "args")
 
@@ -296,26 +275,14 @@ class PythonRuntime(Closing):
                 invocation=opened.invocation,
                 function_call_id=invocation.function_call_id,
             )
-            return await answer(call)
+            stand_in = await self._engine.stand_in(call) if may_stand_in else None
+            if stand_in is None and isinstance(tool, PythonTool):
+                return await self._engine.python(tool, call)
+            return _of_reply(stand_in or await self._engine.of_tool(call))
 
-        if execution == "SYNCHRONOUS":
-            return _tool_run(invocation, *await self._sessions.run(invocation, work))
-        opened = await self._sessions.open(invocation)
-        late = self._late.begin(invocation, self._finish(invocation, opened, work))
-        return ToolRun(
-            variables=opened.state,
-            invocation_id=invocation.invocation_id,
-            response=PENDING,
-            function_call_id=invocation.function_call_id,
-            late=late,
-        )
-
-    async def _finish(self, invocation: Invocation, opened: Opened, work: Work) -> ToolRun:
-        return _tool_run(invocation, *await self._sessions.finish_late(invocation, opened, work))
-
-
-def _tool_run(invocation: Invocation, answer: Answer, fields: dict[str, Any]) -> ToolRun:
-    return ToolRun(**fields, response=answer.response, function_call_id=invocation.function_call_id)
+        if isinstance(tool, PythonTool) and tool.execution == "ASYNCHRONOUS":
+            return await self._sessions.begin(invocation, work)
+        return await self._sessions.run_tool(invocation, work)
 
 
 def _of_reply(reply: Reply) -> Answer:

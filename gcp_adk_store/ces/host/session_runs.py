@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -36,59 +37,8 @@ from gcp_adk_store.kernel.concurrency import Limiter
 logger = logging.getLogger(__name__)
 
 
-class LateRuns:
-    """Runs that their callers do not wait for; each goes on in the event loop that began it."""
-
-    def __init__(self, *, per_session: int) -> None:
-        """Allow *per_session* runs for each session."""
-        self._per_session = per_session
-        self._tasks: dict[asyncio.Task[ToolRun], SessionKey] = {}
-
-    def begin(self, invocation: Invocation, work: Coroutine[Any, Any, ToolRun]) -> asyncio.Task[ToolRun]:
-        """Begin *work*, which stores the response of a tool in the session of *invocation*.
-
-        Raises:
-            OverloadedError: too many runs of the session have not ended; *work* does not begin.
-        """
-        key = invocation.key
-        if [*self._tasks.values()].count(key) >= self._per_session:
-            work.close()
-            raise OverloadedError(
-                f"{self._per_session} asynchronous tools of this session have not ended, which is the limit "
-                "(waiting_per_session); wait until one ends",
-                **invocation.place,
-            )
-        task = asyncio.create_task(work)
-        self._tasks[task] = key
-
-        def log_failure(late: asyncio.Task[ToolRun]) -> None:
-            self._tasks.pop(late, None)
-            # Perhaps no caller awaits the task; an event loop that ends cancels its tasks.
-            why = asyncio.CancelledError() if late.cancelled() else late.exception()
-            if why is not None:
-                what = "the response of %s was not stored in %s: %s"
-                logger.error(what, invocation.subject, key, type(why).__name__)
-
-        task.add_done_callback(log_failure)
-        return task
-
-    async def ended(self) -> None:
-        """Wait for those of every event loop that still runs; what they raise, they report themselves."""
-        here = asyncio.get_running_loop()
-        waits: list[asyncio.Future[Any]] = []
-        for task in [*self._tasks]:  # a copy: tasks of other loops end meanwhile
-            loop = task.get_loop()
-            if loop is here:
-                waits.append(task)
-            elif loop.is_running():
-                end = asyncio.wait([task])
-                try:
-                    waits.append(asyncio.wrap_future(asyncio.run_coroutine_threadsafe(end, loop)))
-                except RuntimeError:  # it was closed in this moment, and warned itself
-                    end.close()
-        await asyncio.gather(*waits, return_exceptions=True)
-
-
+PENDING: Final[Mapping[str, Any]] = {"result": "pending"}
+"""What an asynchronous tool answers first."""
 APPENDS: Final = 10
 """Of the response of an asynchronous tool, if other writers are first each time."""
 
@@ -132,6 +82,8 @@ class SessionRuns:
     settings: RuntimeSettings
     note_run: NoteRun | None = None
     _limiter: Limiter = field(default_factory=Limiter)
+    _late: dict[asyncio.Task[ToolRun], tuple[SessionKey, Future[None]]] = field(default_factory=dict)
+    """Asynchronous tools that have not ended."""
 
     async def run(self, invocation: Invocation, work: Work) -> Done:
         """Do *work* on a session, and append its changes.
@@ -148,7 +100,7 @@ class SessionRuns:
                 try:
                     ran = await work(opened)
                 except SandboxError as exc:
-                    self._note(invocation, Answer(stdout=exc.output), failure=exc)
+                    self._note(invocation, Answer(stdout=exc.output).failed(failure_of(exc)))
                     raise
                 event_id = None
                 try:
@@ -165,7 +117,7 @@ class SessionRuns:
                         "%s on %s runs again: another writer was first", invocation.what, invocation.key
                     )
                     continue
-                done = self._done(invocation, opened, ran, event_id, started)
+                done = self._done(opened, ran, event_id, started)
                 self._note(invocation, ran, done[1]["warnings"])
                 return done
         raise AssertionError("unreachable")
@@ -203,7 +155,6 @@ class SessionRuns:
             InvalidInputError: a value of its events, or of *invocation*, cannot be JSON.
         """
         session = await self._load(invocation, self.settings.recent_events)
-        _require_new(session, invocation)
         warnings: list[str] = []
         state = variables_of(session, self.settings.shared_variables, warnings)
         content = await user_content(session, invocation.user_content, self.artifacts, warnings)
@@ -224,7 +175,52 @@ class SessionRuns:
             warnings=warnings,
         )
 
-    async def finish_late(self, invocation: Invocation, opened: Opened, work: Work) -> Done:
+    async def run_tool(self, invocation: Invocation, work: Work) -> ToolRun:
+        """Do *work* of a tool; as :meth:`run`."""
+        return _tool_run(invocation, *await self.run(invocation, work))
+
+    async def begin(self, invocation: Invocation, work: Work) -> ToolRun:
+        """Begin *work* of an asynchronous tool, which goes on in this event loop, and return its placeholder.
+
+        Raises:
+            OverloadedError: too many such tools of the session have not ended; *work* does not begin.
+        """
+        opened, most = await self.open(invocation), self.settings.waiting_per_session
+        if [key for key, _ in self._late.values()].count(invocation.key) >= most:
+            raise OverloadedError(
+                f"{most} asynchronous tools of this session have not ended, which is the limit "
+                "(waiting_per_session); wait until one ends",
+                **invocation.place,
+            )
+        ended: Future[None] = Future()
+        ended.set_running_or_notify_cancel()  # no other event loop that waits for it can cancel it
+        task = asyncio.create_task(self._finish(opened, work))
+        self._late[task] = invocation.key, ended
+
+        def end(late: asyncio.Task[ToolRun]) -> None:
+            del self._late[late]
+            # Perhaps no caller awaits the task; an event loop that ends cancels its tasks.
+            why = asyncio.CancelledError() if late.cancelled() else late.exception()
+            if why is not None:
+                what = "the response of %s was not stored in %s: %s"
+                logger.error(what, invocation.subject, invocation.key, type(why).__name__)
+            ended.set_result(None)
+
+        task.add_done_callback(end)
+        return ToolRun(
+            variables=opened.state,
+            invocation_id=invocation.invocation_id,
+            response=PENDING,
+            function_call_id=invocation.function_call_id,
+            late=task,
+        )
+
+    async def ended(self) -> None:
+        """Wait for asynchronous tools in all event loops that still run; they report what they raise."""
+        late = [ended for task, (_, ended) in [*self._late.items()] if task.get_loop().is_running()]
+        await asyncio.gather(*map(asyncio.wrap_future, late))
+
+    async def _finish(self, opened: Opened, work: Work) -> ToolRun:
         """Do *work*, and append its response, as the user's, to the current session.
 
         Its changes apply beside those of other writers. If they cannot be stored, or its process had no
@@ -234,7 +230,7 @@ class SessionRuns:
             SessionMissingError: the session does not exist any more.
             SessionConflictError: other writers were first each time, or the session has the event already.
         """
-        started = time.monotonic()
+        started, invocation = time.monotonic(), opened.invocation
         ran = await or_failed(work(opened))
         logs = self._note(invocation, ran, (*opened.warnings, *ran.warnings), late=True)
         left = APPENDS - 1
@@ -242,7 +238,6 @@ class SessionRuns:
         while True:
             async with self._limiter.permit(invocation.key):
                 session = await self._load(invocation, recent_events)
-                _require_new(session, invocation)
                 try:
                     event = self._event(session, ran, invocation)
                     event.author, event.content = USER, _response(ran, invocation)
@@ -258,16 +253,10 @@ class SessionRuns:
                     ran = ran.failed(failure_of(exc))
                 else:
                     break
-        return self._done(invocation, opened, ran, invocation.event_id, started)
+        return _tool_run(invocation, *self._done(opened, ran, invocation.event_id, started))
 
     def _note(
-        self,
-        invocation: Invocation,
-        ran: Answer,
-        warnings: Sequence[str] = (),
-        *,
-        failure: SandboxError | None = None,
-        late: bool = False,
+        self, invocation: Invocation, ran: Answer, warnings: Sequence[str] = (), *, late: bool = False
     ) -> list[RunLog]:
         """Pass the logs of *ran* to ``note_run``, and return them."""
         log = RunLog(
@@ -277,20 +266,20 @@ class SessionRuns:
             warnings=tuple(warnings),
             late=late,
         )
-        ended = "" if failure is None else f"{type(failure).__name__}: {failure}"
-        logs = [*logs_of_run(log, ran.error, ran.calls, failure=ended)]
+        logs = [*logs_of_run(log, ran.error, ran.calls)]
         if self.note_run is not None:
             for each in logs:
                 self.note_run(invocation.key, each)
         return logs
 
     async def _load(self, invocation: Invocation, recent_events: int | None) -> Session:
-        session = await self.sessions.get_session(
-            **invocation.key.names,
-            config=None if recent_events is None else GetSessionConfig(num_recent_events=recent_events),
-        )
+        config = None if recent_events is None else GetSessionConfig(num_recent_events=recent_events)
+        session = await self.sessions.get_session(**invocation.key.names, config=config)
         if session is None:
             raise SessionMissingError(**invocation.place)
+        if any(event.id == invocation.event_id for event in session.events):
+            says = f"an earlier run stored the event {invocation.event_id} in {invocation.key}"
+            raise SessionConflictError(says, **invocation.place)
         return session
 
     def _event(self, session: Session, ran: Answer, invocation: Invocation) -> Event:
@@ -302,10 +291,8 @@ class SessionRuns:
             actions=EventActions(state_delta=delta),
         )
 
-    def _done(
-        self, invocation: Invocation, opened: Opened, ran: Answer, event_id: str | None, started: float
-    ) -> Done:
-        duration_s = time.monotonic() - started
+    def _done(self, opened: Opened, ran: Answer, event_id: str | None, started: float) -> Done:
+        duration_s, invocation = time.monotonic() - started, opened.invocation
         logger.info(
             "%s on %s: %s in %.0f ms, %d variables changed, %d removed, %d calls, %d characters printed",
             invocation.what,
@@ -335,11 +322,8 @@ class SessionRuns:
         }
 
 
-def _require_new(session: Session, invocation: Invocation) -> None:
-    if any(event.id == invocation.event_id for event in session.events):
-        raise SessionConflictError(
-            f"an earlier run stored the event {invocation.event_id} in {invocation.key}", **invocation.place
-        )
+def _tool_run(invocation: Invocation, answer: Answer, fields: dict[str, Any]) -> ToolRun:
+    return ToolRun(**fields, response=answer.response, function_call_id=invocation.function_call_id)
 
 
 def _response(ran: Answer, invocation: Invocation) -> types.Content:

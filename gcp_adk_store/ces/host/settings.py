@@ -1,7 +1,5 @@
 """The settings of a runtime, and the key of a session."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 from urllib.parse import quote, unquote
@@ -16,8 +14,6 @@ if TYPE_CHECKING:
 
 USER: Final = "user"
 """The author of what users say; agents have other names."""
-Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
-"""Entered while a run waits for a sandbox."""
 _PARTS: Final = 3
 
 

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,14 +75,13 @@ class Line:
     def __init__(self) -> None:
         self.places = Places()
         self.begun: list[str] = []
-        self.waiting = 0
         self._ends: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    async def come(self, name: str, depth: int = 0, *, longest_wait_s: float = 60.0) -> asyncio.Task[None]:
+    async def come(self, name: str, *, longest_wait_s: float = 60.0) -> asyncio.Task[None]:
         """Begin a run of the user and the session that its name begins with: ``a1``, or ``u.a1``."""
         self._ends[name] = asyncio.Event()
-        self._tasks[name] = asyncio.create_task(self._hold(name, depth, longest_wait_s))
+        self._tasks[name] = asyncio.create_task(self._hold(name, longest_wait_s))
         await settled()
         return self._tasks[name]
 
@@ -91,24 +90,9 @@ class Line:
         self._ends[name].set()
         await settled()
 
-    @contextmanager
-    def _waits(self) -> Iterator[None]:
-        self.waiting += 1
-        try:
-            yield
-        finally:
-            self.waiting -= 1
-
-    async def _hold(self, name: str, depth: int, longest_wait_s: float) -> None:
+    async def _hold(self, name: str, longest_wait_s: float) -> None:
         *user, run = name.split(".")
-        async with self.places.place(
-            user[0] if user else "user",
-            run[0],
-            depth,
-            ROOM,
-            longest_wait_s=longest_wait_s,
-            waiting=self._waits,
-        ):
+        async with self.places.place(user[0] if user else "user", run[0], ROOM, (), longest_wait_s):
             self.begun.append(name)
             await self._ends[name].wait()
 
@@ -148,7 +132,6 @@ async def test_who_waits_too_long_has_no_place_and_takes_none_away() -> None:
     assert "a6" not in line.begun
     cancelled[1].cancel()
     await settled()
-    assert line.waiting == 0
     await line.come("a7")
     assert line.begun[-1] == "a7"
 
@@ -159,7 +142,7 @@ def test_places_of_a_closed_event_loop_are_free_while_something_refers_to_their_
     room = Room(places=1, per_session=1, levels=1, memory_bytes=GIB)
 
     async def hold() -> None:
-        async with places.place("a", "a", 0, room, longest_wait_s=60, waiting=nullcontext):
+        async with places.place("a", "a", room, (), 60):
             await asyncio.Event().wait()
 
     async def begin() -> asyncio.Task[None]:
@@ -168,7 +151,7 @@ def test_places_of_a_closed_event_loop_are_free_while_something_refers_to_their_
         return task
 
     async def take(longest_wait_s: float) -> None:
-        async with places.place("b", "b", 0, room, longest_wait_s=longest_wait_s, waiting=nullcontext):
+        async with places.place("b", "b", room, (), longest_wait_s):
             pass
 
     async def wait_while_it_closes(loop: asyncio.AbstractEventLoop) -> None:
@@ -192,7 +175,6 @@ def test_places_of_a_closed_event_loop_are_free_while_something_refers_to_their_
 
 FORKING: Final = """
 import asyncio, os
-from contextlib import nullcontext
 from gcp_adk_store import ForkedProcessError
 from gcp_adk_store.ces.host.admission import Places, Room
 
@@ -200,7 +182,7 @@ places = Places()
 room = Room(places=1, per_session=1, levels=1, memory_bytes=1)
 
 def place():
-    return places.place("a", "a", 0, room, longest_wait_s=0, waiting=nullcontext)
+    return places.place("a", "a", room, (), 0)
 
 async def take():
     async with place():
