@@ -2,6 +2,8 @@
 
 import asyncio
 import codecs
+import gzip
+import io
 import re
 import ssl
 import zlib
@@ -38,7 +40,7 @@ def header_fault(name: str, value: str) -> str | None:
     return None
 
 
-def sendable(given: Any, said: list[str]) -> dict[str, str]:
+def sendable(given: Any, said: list[str]) -> httpx.Headers:
     """Return those headers of *given* that are not the host's to set; of one name the last.
 
     Args:
@@ -48,31 +50,30 @@ def sendable(given: Any, said: list[str]) -> dict[str, str]:
     Raises:
         RefusedError: *given* is not valid, or is too large.
     """
+    kept = httpx.Headers()
     if given is None:
-        return {}
+        return kept
     if not isinstance(given, Mapping):
         raise RefusedError("headers must be a dict")
     if len(given) > _MOST:
         raise RefusedError(f"{len(given):,} headers are more than the {_MOST} that a request may have")
     if sum(len(str(name)) + len(str(value)) for name, value in given.items()) > _CHARACTERS:
         raise RefusedError(f"the headers have more than the {_CHARACTERS:,} characters that they may have")
-    kept: dict[str, tuple[str, str]] = {}
     for name, value in ((str(name), value) for name, value in given.items()):
         if name.lower() in _OURS:
             said.append(f"the header {name} is the host's to set, and was left out")
         elif value is not None:
             if fault := header_fault(name, str(value)):
                 raise RefusedError(fault)
-            kept.pop(name.lower(), None)
-            kept[name.lower()] = (name, str(value))
-    return dict(kept.values())
+            kept[name] = str(value)
+    return kept
 
 
 NO_ANSWER: Final = "Error fetching from URL"
 """The reason of a request without an answer, as on the platform."""
 
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
-_PACKED: Final = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
+_PACKED: Final = frozenset({"gzip", "x-gzip"})
 _FIRST_ERROR: Final = 400
 _MOVED: Final = 301
 _REDIRECTS: Final = frozenset({_MOVED, 302, 303, 307, 308})
@@ -162,13 +163,13 @@ class HttpAccess:
                 response = await self._sent(request, transport, asker)
                 try:
                     following = _redirected(request, response)
-                    if following is None:
-                        return await self._read(response, said)
-                    if not (outgoing.leaves_origin or _same_origin(request.url, following.url)):
+                    if following and not (outgoing.leaves_origin or _same_origin(request.url, following.url)):
                         said.append(
                             f"{request.method} {request.url.host} redirects to {_origin(following.url)}, "
                             "which must not get the headers of this one; name it instead, such as by --server"
                         )
+                        following = None
+                    if following is None:
                         return await self._read(response, said)
                 finally:
                     await response.aclose()
@@ -199,61 +200,39 @@ class HttpAccess:
         raise failure or httpx.ConnectError("the host has no address")
 
     async def _read(self, response: httpx.Response, said: list[str]) -> Fetched:
-        body = _Body(self._policy.max_response_bytes, response.headers.get("content-encoding", ""))
+        encoding = response.headers.get("content-encoding", "").strip().lower()
+        if encoding not in {"", "identity", *_PACKED}:
+            raise RefusedError(f"the answer is packed as {encoding[:40]!r}, which the request did not accept")
+        body = bytearray()
         async for piece in response.aiter_raw():
-            body.add(piece)
+            body += piece
+            self._require_room(body)
+        if encoding in _PACKED:
+            # Apart, for as many parts as a server likes may follow each other.
+            unpacked = await asyncio.to_thread(_unpacked, body, self._policy.max_response_bytes + 1)
+            self._require_room(unpacked)
+            body[:] = unpacked
         failed = response.status_code >= _FIRST_ERROR
         return Fetched(
             status_code=response.status_code,
             reason=response.reason_phrase if failed else "",
-            text=_decoded(body.whole(), response.charset_encoding),
+            text=_decoded(body, response.charset_encoding),
             said=tuple(said),
         )
 
+    def _require_room(self, body: bytes | bytearray) -> None:
+        most = self._policy.max_response_bytes
+        if len(body) > most:
+            raise RefusedError(f"the answer has more than the {most} bytes of HttpPolicy.max_response_bytes")
 
-class _Body:
-    """The bytes of an answer, unpacked, up to a limit."""
 
-    def __init__(self, most: int, encoding: str) -> None:
-        self._most = most
-        self._pieces: list[bytes] = []
-        self._size = 0
-        self._packed_size = 0
-        name = encoding.strip().lower()
-        if name not in {"", "identity", *_PACKED}:
-            raise RefusedError(f"the answer is packed as {name[:40]!r}, which the request did not accept")
-        self._format = _PACKED.get(name)
-        self._unpack = None if self._format is None else zlib.decompressobj(self._format)
-
-    def add(self, piece: bytes) -> None:
-        """Add what arrived; raise a RefusedError for too much, and a zlib.error if it cannot be unpacked."""
-        self._packed_size += len(piece)
-        self._require_room(self._packed_size)
-        while piece:
-            unpacked, piece = self._unpacked(piece)
-            self._size += len(unpacked)
-            self._require_room(self._size)
-            self._pieces.append(unpacked)
-
-    def whole(self) -> bytes:
-        """Return all of it; raise a RefusedError if its end is missing."""
-        if self._unpack is not None and self._packed_size and not self._unpack.eof:
-            raise RefusedError("the answer ends before what is packed in it does")
-        return b"".join(self._pieces)
-
-    def _unpacked(self, piece: bytes) -> tuple[bytes, bytes]:
-        """Return what is unpacked of *piece*, and what follows the end of that."""
-        if self._unpack is None:
-            return piece, b""
-        if self._unpack.eof:  # gzip may be several, one after the other
-            self._unpack = zlib.decompressobj(self._format or 0)
-        return self._unpack.decompress(piece, self._most - self._size + 1), self._unpack.unused_data
-
-    def _require_room(self, size: int) -> None:
-        if size > self._most:
-            raise RefusedError(
-                f"the answer has more than the {self._most} bytes of HttpPolicy.max_response_bytes"
-            )
+def _unpacked(packed: bytearray, most: int) -> bytes:
+    """Return what is in *packed*, up to *most* bytes; raise a RefusedError if its end is missing."""
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+            return file.read(most)
+    except EOFError as exc:
+        raise RefusedError("the answer ends before what is packed in it does") from exc
 
 
 def _redirected(request: httpx.Request, response: httpx.Response) -> httpx.Request | None:
@@ -315,7 +294,7 @@ def _request(outgoing: Outgoing, said: list[str], most_bytes: int) -> httpx.Requ
         )
     made = httpx.Request(outgoing.method, url, **body)
     made.headers.update({"accept": "*/*", "user-agent": "gcp-adk-store", **headers})
-    made.headers["accept-encoding"] = "gzip, deflate"
+    made.headers["accept-encoding"] = "gzip"
     if url.userinfo and "authorization" not in made.headers:
         made = next(httpx.BasicAuth(url.username, url.password).auth_flow(made))
     return made
@@ -356,7 +335,7 @@ def _require_few(what: str, number: int, characters: int, most: int) -> None:
         raise RefusedError(f"the {what} have {characters:,} characters; they may have {most:,} together")
 
 
-def _decoded(body: bytes, charset: str | None) -> str:
+def _decoded(body: bytearray, charset: str | None) -> str:
     try:
         name = codecs.lookup(charset or "utf-8").name
     except (LookupError, ValueError):

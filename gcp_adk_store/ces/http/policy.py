@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any, Final, TypeAlias
@@ -170,10 +171,7 @@ class AllowedHost:
         """Whether it allows the host and port of *url*."""
         number = _port(url)
         port = number == _PORTS[url.scheme] if not self.port else self.port in {"*", str(number)}
-        host = _host(url)
-        if self.name == "*":
-            return port
-        return port and (host.endswith(self.name[1:]) if self.name.startswith("*.") else host == self.name)
+        return port and fnmatchcase(_host(url), self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -191,14 +191,8 @@ class OpenApiTool:
             ArgumentsError: an argument is missing, unknown, or does not fit its place.
             CredentialMissingError: the credential is missing.
         """
-        operation = self.operations[name]
-        if self.authentication is None:
-            return operation.request(args, self.headers, session)
-        more, params = self.authentication.sent(session)
-        outgoing = operation.request(args, {**self.headers, **more}, session)
-        ours = dict(params)  # no argument of this name is sent, as no header is
-        given = [each for each in outgoing.params or () if each[0] not in ours]
-        return replace(outgoing, params=[*given, *params] or None)
+        outgoing = self.operations[name].request(args, self.headers, session)
+        return outgoing if self.authentication is None else self.authentication.added(outgoing, session)
 
     @classmethod
     def from_spec(

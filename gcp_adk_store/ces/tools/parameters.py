@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self
 from urllib.parse import quote
 
+from gcp_adk_store.ces.http.fetching import Outgoing
 from gcp_adk_store.ces.tools.session_fields import ArgumentsError, SessionFields, SessionValues, text_of
 from gcp_adk_store.errors import InvalidInputError
 
@@ -174,8 +175,8 @@ class Authentication:
             return None
         return cls(kind=kind or "a credential", toolset=toolset, **given)
 
-    def sent(self, session: SessionValues) -> tuple[dict[str, str], list[tuple[str, str]]]:
-        """Return the headers and the parameters of the query to send.
+    def added(self, outgoing: Outgoing, session: SessionValues) -> Outgoing:
+        """Return *outgoing* with the credential, in place of an argument or a header of its name.
 
         Raises:
             CredentialMissingError: the credential was not given, or the session does not have it.
@@ -191,7 +192,8 @@ class Authentication:
                 f"the toolset {self.toolset} authenticates itself by {self.kind}, and has no credential "
                 f"here; {way}"
             )
-        text = text_of(value)
-        if self.kind != "apiKeyConfig":
-            text = f"Bearer {text}"
-        return ({self.name: text}, []) if self.place == "header" else ({}, [(self.name, text)])
+        text = text_of(value) if self.kind == "apiKeyConfig" else f"Bearer {text_of(value)}"
+        if self.place == "header":
+            return replace(outgoing, headers={**outgoing.headers, self.name: text})
+        others = [each for each in outgoing.params or () if each[0] != self.name]
+        return replace(outgoing, params=[*others, (self.name, text)])
