@@ -286,7 +286,7 @@ class Turns(HeldTurns):
         while not (hold.abort_signal.is_set() or hold.is_lost):
             message = _next_message(hold, own)
             if message is None:
-                has_ended = await self.release_if_empty(hold)
+                has_ended = await self._release_if_empty(hold)
             else:
                 has_ended = False
                 await self._flush_if(hold, final)
@@ -331,7 +331,7 @@ class Turns(HeldTurns):
             # The runner answered without an event of the user's: the message must not come again.
             ids = {"app_name": hold.key.app, "user_id": hold.key.user, "session_id": hold.key.session}
             await self.withdraw(**ids, message_id=message.id)
-            await self.refresh(hold)
+            await self._refresh(hold)
 
     async def _events(
         self,

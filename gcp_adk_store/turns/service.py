@@ -278,7 +278,7 @@ class HeldTurns:
         state = None if waiting.state_delta is None else await hooks.of_state(waiting.state_delta)
         return str(replace(waiting, message=await hooks.of_message(waiting.message), state_delta=state))
 
-    async def release_if_empty(self, hold: TurnLease) -> bool:
+    async def _release_if_empty(self, hold: TurnLease) -> bool:
         """Store what the turn *hold* appended; end it unless a message waits. Return whether it has ended.
 
         The commit of the last append ends it; if all is stored already, it takes 1 write. A turn that was
@@ -300,7 +300,7 @@ class HeldTurns:
                 return await self._leases.release(hold, only_if_empty=True)
         return True
 
-    async def refresh(self, hold: TurnLease) -> None:
+    async def _refresh(self, hold: TurnLease) -> None:
         """Read the inbox of a session whose turn is *hold*; 1 read."""
         async with self._permits.permit(hold.key):
             hold.learn(await self._leases.header(hold.key))

@@ -29,7 +29,16 @@ OF_SDK: dict[type[Any], type[Any] | None] = {
     PushNotificationConfigStore: A2aConfigStore,
     Store: None,
 }
-INSIDE = {"bounds", "delete_session_if", "follower", "hooks", "over", "permits"}
+INSIDE = {
+    "bounds",
+    "delete_session_if",
+    "follower",
+    "hooks",
+    "over",
+    "permits",
+    "refresh",
+    "release_if_empty",
+}
 
 
 @pytest.mark.parametrize("service", OF_SDK)

@@ -23,8 +23,6 @@ INTERNAL: Final = frozenset(
         "kept",
         "list_push_configs",
         "list_tasks",
-        "refresh",
-        "release_if_empty",
         "save_task",
         "set_push_config",
         "take",
