@@ -10,13 +10,18 @@ from google.genai import types
 
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Write, update
-from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.json_values import (
+    MAX_DEPTH,
+    Bounds,
     decode_surrogates,
     encode_surrogates,
+    fields_of,
     has_surrogates,
+    is_light,
     map_texts,
     not_json,
+    weigh,
 )
 from gcp_adk_store.model.session_fields import MAX_WAITING_BYTES, Turn
 from gcp_adk_store.model.sessions import StoredSession
@@ -80,6 +85,22 @@ def find_waiting(inbox: Sequence[str], message: str) -> str | None:
         return None
     id_ = WaitingMessage.parse(message).id
     return next((text for text in inbox if WaitingMessage.parse(text).id == id_), None)
+
+
+def message_of(content: types.Content) -> dict[str, Any]:
+    """Return the :attr:`WaitingMessage.message` of *content*.
+
+    Raises:
+        InvalidInputError: its event cannot be stored; or ADK's runner does not take it, because it has no parts,
+            or calls a function.
+    """
+    if not content.parts:
+        raise InvalidInputError("the message has no parts, and no runner takes it; add a text, or a response")
+    if any(part.function_call for part in content.parts):
+        raise InvalidInputError("the message has a function_call, which no user makes; remove this part")
+    if not is_light(content):
+        weigh(content, bounds=Bounds(), what="the message", max_depth=MAX_DEPTH - 1)  # of its event
+    return fields_of(content, exclude_none=True)
 
 
 def content_of(message: Mapping[str, Any]) -> types.Content:

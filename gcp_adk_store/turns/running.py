@@ -14,7 +14,7 @@ from google.adk.platform import uuid as platform_uuid
 from google.adk.runners import Runner
 from google.genai import types
 
-from gcp_adk_store.codec.turns import WaitingMessage, content_of
+from gcp_adk_store.codec.turns import WaitingMessage, content_of, message_of
 from gcp_adk_store.codec.values import encode_state
 from gcp_adk_store.errors import (
     InvalidInputError,
@@ -24,7 +24,6 @@ from gcp_adk_store.errors import (
     TurnLostError,
 )
 from gcp_adk_store.kernel.calls import checks_kinds, operation
-from gcp_adk_store.model.json_values import MAX_DEPTH, Bounds, fields_of, is_light, weigh
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import require_message, require_times
 from gcp_adk_store.model.sessions import HistoryConfig
@@ -404,15 +403,14 @@ class _Message:
         """Return it as it waits in the inbox.
 
         Raises:
-            InvalidInputError: JSON cannot hold it, or its event cannot be stored: each turn would fail.
+            InvalidInputError: JSON cannot hold it, no runner takes it, or its event cannot be stored: each
+                turn would fail.
         """
-        if not is_light(self.content):
-            weigh(self.content, bounds=Bounds(), what="the message", max_depth=MAX_DEPTH - 1)  # of its event
+        message = message_of(self.content)
         kept, not_plain = persistent(self.state_delta or {})
         state = split_scopes(kept)
         for scope in (state.app, state.user, state.session):
             encode_state(dict.fromkeys(scope))  # its keys, whatever their values
-        message = fields_of(self.content, exclude_none=True)
         delta = self.state_delta
         if delta and not not_plain:
             delta = {**delta, **kept}

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -519,6 +520,35 @@ async def test_a_message_whose_event_cannot_be_stored_does_not_wait(
 
     assert ["hears two", "answers two"] == heard[-2:]
     assert nested(197) == (await read(store.sessions, WHO)).state["a"]
+
+
+CALL = types.Part(function_call=types.FunctionCall(id="c", name="pay", args={}))
+
+
+@pytest.mark.parametrize(
+    ("message", "says_why"),
+    [
+        (types.Content(), "has no parts"),
+        (types.Content(role="user", parts=[]), "has no parts"),
+        (types.Content(role="user", parts=[types.Part(text="x"), CALL]), "has a function_call"),
+    ],
+)
+async def test_a_message_that_no_runner_takes_does_not_wait(
+    store: Store, other: Store, message: types.Content, says_why: str
+) -> None:
+    """ADK's runner refuses it before it makes an event, and would do so in each later turn."""
+    await store.sessions.create_session(**WHO)
+    async with store.turns.hold(**WHO):
+        with pytest.raises(InvalidInputError, match=says_why):
+            await other.turns.enqueue(**WHO, new_message=message)
+        with pytest.raises(InvalidInputError, match=says_why):
+            async for _ in other.turns.run(runner_of(other), **WHERE, new_message=message, on_busy="enqueue"):
+                pass
+    with suppress(ValueError):  # of a runner that takes the turn at once
+        async for _ in store.turns.run(runner_of(store), **WHERE, new_message=message):
+            pass
+
+    assert ["hears two", "answers two"] == await texts_of(store, runner_of(store), "two")
 
 
 async def test_the_state_of_a_message_that_waits_becomes_what_its_event_would_store(
