@@ -91,8 +91,8 @@ def message_of(content: types.Content) -> dict[str, Any]:
     """Return the :attr:`WaitingMessage.message` of *content*.
 
     Raises:
-        InvalidInputError: its event cannot be stored; or ADK's runner does not take it, because it has no parts,
-            or calls a function.
+        InvalidInputError: its event cannot be stored; or ADK's runner does not take it, because it has no
+            parts, or calls a function.
     """
     if not content.parts:
         raise InvalidInputError("the message has no parts, and no runner takes it; add a text, or a response")
