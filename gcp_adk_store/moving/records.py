@@ -334,29 +334,32 @@ class OwnStore:
         self._appends._appender.keeps_rewinds = True  # noqa: SLF001  # of the copy alone
 
     def sessions(self, app: str, user: str | None) -> AsyncIterator[Listed]:
-        """As the port; 1 query for 100 sessions."""
+        """Yield the sessions of an app, or of one of its users; 1 query for 100 sessions."""
         return SessionExports(self._storage).sessions(app, user)
 
     @asynccontextmanager
     async def open(self, key: SessionKey) -> AsyncIterator[Record | None]:
-        """As the port, from one snapshot; 2 reads, then those of the events."""
+        """Open a session for a block, from one snapshot; 2 reads, then those of the events."""
         async with SessionExports.now(self._storage) as exports:
             yield await exports.read(key)
 
     async def shared(self, key: SessionKey) -> ScopedState:
-        """As the port; 2 reads."""
+        """Return the state of the app and the user of a session, as it is now; 2 reads."""
         return await SessionExports(self._storage).shared(key.owner)
 
     async def write(self, record: Record, events: AsyncIterable[Event]) -> int:
-        """As the port: whole or not at all."""
+        """Make a session with *events*, whole or not at all, and return their number."""
         return await self._imports.write(record.header, events)
 
     async def replace(self, record: Record, events: AsyncIterable[Event]) -> int:
-        """As the port, in one step: whoever reads the session finds the old one whole, or the new one."""
+        """Put a session with *events* in the place of the one that has its id; return their number.
+
+        One step does so: whoever reads the session finds the old one whole, or the new one.
+        """
         return await self._imports.write(record.header, events, replaces=True)
 
     async def append(self, key: SessionKey, events: AsyncIterable[Event]) -> int:
-        """As the port, with 1 write an event."""
+        """Append *events* to a session, with 1 write an event, and return their number."""
         session = await self._appends.get_session(**key.ids)
         if session is None:
             raise SessionMissingError("the session was deleted in the target")
@@ -367,22 +370,22 @@ class OwnStore:
         return count
 
     async def describe(self, header: SessionHeader, there: SessionHeader) -> None:
-        """As the port, in 1 commit after 1 read."""
+        """Give a session, which is as *there*, the title and the labels of *header*; 1 read and 1 commit."""
         labels = {**dict.fromkeys(there.labels), **header.labels}
         await self._appends.update_session_info(**header.key.ids, title=header.title, labels=labels)
 
     async def remove(self, key: SessionKey) -> None:
-        """As the port."""
+        """Delete a session."""
         await self._service.delete_session(**key.ids)
 
     async def put_shared(self, owner: UserKey, shared: ScopedState) -> None:
-        """As the port, in 1 commit; keys that are as they should be are not written."""
+        """Set the keys of the state of an app and a user that differ, in 1 commit; other keys stay."""
         now = await SessionExports(self._storage).shared(owner)
         app = {key: shared.app[key] for key in differing(shared.app, now.app)}
         user = {key: shared.user[key] for key in differing(shared.user, now.user)}
         await self._imports.put_shared_state(owner, app=app, user=user)
 
     async def close(self) -> None:
-        """As the port."""
+        """Close the service, if it was opened for the copy."""
         if self._closes:
             await self._service.close()
