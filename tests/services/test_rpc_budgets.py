@@ -11,7 +11,6 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from google.adk.sessions.base_session_service import GetSessionConfig
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Client
 from google.genai import types
@@ -24,9 +23,8 @@ from gcp_adk_store import (
     Store,
 )
 from gcp_adk_store.testing.conformance.running import event
-from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter, MeteredSession
+from gcp_adk_store.testing.meters import FirestoreMeter, MeteredSession
 from tests.services.conftest import APP, USER, WHO
-from tests.support.clock import in_days
 
 pytestmark = pytest.mark.emulators
 
@@ -40,41 +38,6 @@ async def service(meter: FirestoreMeter, project: str) -> SessionService:
     )
     meter.take()
     return service
-
-
-def cost(figures: FirestoreFigures) -> tuple[dict[str, int], int, int, int]:
-    """Return RPCs by name, documents read, written and deleted."""
-    return dict(figures.rpcs), figures.reads, figures.writes, figures.deletes
-
-
-async def test_get_of_a_long_session_reads_only_the_segments_it_needs(
-    service: SessionService, meter: FirestoreMeter, project: str
-) -> None:
-    """All of them in one more RPC, or just the newest, or none; by a process that knows none yet."""
-    held = await service.create_session(**WHO)
-    meter.take()
-    for number in range(15):
-        await service.append_event(held, event(f"{number}", at=float(number)))
-    segments = meter.take().reads
-    costs = []
-    for config in (
-        None,
-        GetSessionConfig(),
-        GetSessionConfig(num_recent_events=1),
-        GetSessionConfig(num_recent_events=0),
-        GetSessionConfig(num_recent_events=4),
-        GetSessionConfig(after_timestamp=1000.0),
-    ):
-        cold = FirestoreSessionService(project=project)
-        await cold.get_session(**WHO, config=config)
-        await cold.close()
-        costs.append(cost(meter.take()))
-
-    assert segments >= 3
-    assert ({"BatchGetDocuments": 2}, 3 + segments, 0, 0) == costs[0]
-    assert costs[0] == costs[1]
-    assert ({"BatchGetDocuments": 1}, 3, 0, 0) == costs[2] == costs[3] == costs[5]
-    assert ({"BatchGetDocuments": 2}, 4, 0, 0) == costs[4]
 
 
 async def test_artifact_requests(adk_store_bucket: str) -> None:
@@ -132,26 +95,6 @@ def test_the_meter_counts_what_google_bills(meter: FirestoreMeter, project: str)
     assert (2 + 2 + 1, 2, 1) == (figures.reads, figures.writes, figures.deletes)
     assert figures.sent_bytes > 0
     assert figures.received_bytes > 0
-
-
-@pytest.mark.usefixtures("firestore_proxy")
-async def test_the_collector_reads_names_and_the_documents_that_old_payloads_belong_to(
-    meter: FirestoreMeter, project: str
-) -> None:
-    """A query each for deletions, restores, chunks; one read for what owns them; one commit removes one."""
-    service = FirestoreSessionService(project=project, limits=SessionLimits(state_value_bytes=10))
-    held = await service.create_session(**WHO)  # an initial value stays in use
-    await service.append_event(held, event(delta={"large": "x" * 50}))
-    await service.append_event(held, event(delta={"large": "y" * 50}))
-    meter.take()
-    with in_days(2):
-        (garbage,) = [found async for found in service.find_garbage()]
-    finding = meter.take()
-    await service.remove_garbage(garbage)
-
-    # A query that finds nothing is billed as one read; two chunks; the session.
-    assert ({"RunQuery": 3, "BatchGetDocuments": 1}, 5, 0, 0) == cost(finding)
-    assert ({"Commit": 1}, 0, 0, 1) == cost(meter.take())
 
 
 async def test_a_payload_that_is_put_again_is_marked(

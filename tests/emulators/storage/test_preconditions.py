@@ -4,13 +4,11 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from typing import Any
 
 import pytest
 from google.api_core.exceptions import NotFound, PreconditionFailed
 from google.cloud import storage
 
-from gcp_adk_store.testing.storage_emulator import StorageEmulator
 from gcp_adk_store.testing.storage_emulator.exchange import ApiError
 from gcp_adk_store.testing.storage_emulator.resources import Preconditions, Version, check_etags
 from tests.emulators.storage.conftest import Call
@@ -182,29 +180,6 @@ def test_generations_grow_and_metagenerations_count_patches(bucket: storage.Buck
     assert sorted(set(generations)) == generations
     assert len(str(generations[0])) == len(str(int(blob.time_created.timestamp() * 1e6)))
     assert (1, 2, generations[-1]) == (written, blob.metageneration, int(blob.generation))
-
-
-def test_checking_and_writing_are_one_step(
-    emulator: StorageEmulator, bucket: storage.Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The lock is held from the check of a condition to the write it guards."""
-    held = []
-    find, write = emulator.storage.find, emulator.storage.write
-
-    def watched_find(*args: str, generation: str | None = None) -> dict[str, Any] | None:
-        held.append(("find", emulator.lock.locked()))
-        return find(*args, generation=generation)
-
-    def watched_write(resource: dict[str, Any], content: bytes) -> None:
-        held.append(("write", emulator.lock.locked()))
-        write(resource, content)
-
-    monkeypatch.setattr(emulator.storage, "find", watched_find)
-    monkeypatch.setattr(emulator.storage, "write", watched_write)
-    bucket.blob("o").upload_from_string(b"x", if_generation_match=0)
-
-    assert [("find", True), ("write", True), ("find", True)] == held
-    assert not emulator.lock.locked()
 
 
 def test_one_of_fifty_concurrent_creators_wins(bucket: storage.Bucket) -> None:
