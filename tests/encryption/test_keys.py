@@ -399,15 +399,6 @@ def test_the_name_of_a_new_local_key_is_synchronised(tmp_path: Path, monkeypatch
     assert [str(tmp_path / "deep"), str(tmp_path)] == synchronised[1:]
 
 
-async def test_a_wrong_local_key_reads_nothing(tmp_path: Path) -> None:
-    """It does not look like an empty store."""
-    async with Store.local(tmp_path, encryption=envelope()) as store:
-        await store.sessions.create_session(**THERE, state={"a": 1})
-    async with Store.local(tmp_path, encryption=envelope(LocalKeyWrapper(b"x" * 32))) as store:
-        with pytest.raises(StoredDataError, match="wrapped by a key"):
-            await store.sessions.get_session(**THERE)
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -74,15 +74,6 @@ async def test_notes_of_destroyed_keys_are_removed_after_a_day(
     assert (0, 1) == (early.forgotten, late.forgotten)
 
 
-async def test_keys_of_a_version_that_is_gone_are_counted(tmp_path: Path) -> None:
-    """The others are wrapped anew."""
-    await make(tmp_path, LocalKeyWrapper(OLD))
-    async with Store.local(tmp_path, encryption=envelope(LocalKeyWrapper(NEW))) as store:
-        report = await store.rotate_keys()
-
-    assert RotationReport(keys=3, failed=3) == report
-
-
 async def test_a_store_without_encryption_has_no_keys() -> None:
     """It says so."""
     async with Store.local(":memory:") as store:

@@ -33,11 +33,6 @@ def picture(data: bytes) -> Event:
     return made
 
 
-def text(words: str) -> types.Part:
-    """Return a text artifact."""
-    return types.Part(text=words)
-
-
 def texts(events: list[Event]) -> list[str | None]:
     """Return what was said, in order."""
     return [made.content.parts[0].text for made in events if made.content and made.content.parts]

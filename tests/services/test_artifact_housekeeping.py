@@ -14,7 +14,8 @@ from google.cloud.storage import Bucket, Client
 from google.genai import types
 
 from gcp_adk_store import ArtifactService, GcsArtifactService, InvalidInputError
-from tests.services.conftest import APP, SESSION, USER, WHO, text
+from gcp_adk_store.testing.conformance.running import text
+from tests.services.conftest import APP, SESSION, USER, WHO
 
 REPORT: dict[str, Any] = {**WHO, "filename": "report.txt"}
 KEY = "projects/p/locations/l/keyRings/r/cryptoKeys/k"

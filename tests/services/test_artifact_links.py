@@ -29,7 +29,8 @@ from gcp_adk_store import (
     UnavailableError,
     UploadMissingError,
 )
-from tests.services.conftest import APP, SESSION, USER, WHO, text
+from gcp_adk_store.testing.conformance.running import text
+from tests.services.conftest import APP, SESSION, USER, WHO
 
 pytestmark = pytest.mark.emulators
 

@@ -9,10 +9,11 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Client
 
 from gcp_adk_store import ArtifactService, GcsArtifactService, UnavailableError
+from gcp_adk_store.testing.conformance.running import text
 from gcp_adk_store.testing.emulators import Emulator
 from gcp_adk_store.testing.faults import Call, Fault, Hold
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
-from tests.services.conftest import WHO, text
+from tests.services.conftest import WHO
 from tests.support.clock import PassingTime
 
 

@@ -12,9 +12,10 @@ from gcp_adk_store import (
     OverloadedError,
     UnavailableError,
 )
+from gcp_adk_store.testing.conformance.running import text
 from gcp_adk_store.testing.faults import Hang, Hold, from_nth, no_faults
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
-from tests.services.conftest import WHO, text
+from tests.services.conftest import WHO
 from tests.support.clock import PassingTime
 
 QUICK: dict[str, Any] = {**WHO, "filename": "quick"}

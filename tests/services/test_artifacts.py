@@ -22,22 +22,14 @@ from gcp_adk_store import (
     InvalidInputError,
     NotProvisionedError,
 )
+from gcp_adk_store.testing.conformance.running import binary, file, reference, text
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.meters import MeteredSession
-from tests.services.conftest import APP, USER, WHO, text
+from tests.services.conftest import WHO
 
 REPORT: dict[str, Any] = {**WHO, "filename": "report.txt"}
+TARGET: dict[str, Any] = {**WHO, "filename": "target"}
 REFERENCES = "artifact://apps/app/users"
-
-
-def binary(data: bytes, mime_type: str = "image/png", display_name: str | None = None) -> types.Part:
-    """Return an artifact of bytes."""
-    return types.Part(inline_data=types.Blob(data=data, mime_type=mime_type, display_name=display_name))
-
-
-def file(uri: str, mime_type: str | None = None) -> types.Part:
-    """Return an artifact whose content lies elsewhere."""
-    return types.Part(file_data=types.FileData(file_uri=uri, mime_type=mime_type))
 
 
 def bucket_of(artifacts: GcsArtifactService) -> Any:
@@ -117,16 +109,10 @@ async def test_what_cannot_be_saved_is_refused_before_anything_is_sent(artifacts
     assert [] == await artifacts.list_artifact_keys(**WHO)
 
 
-def reference(filename: str, version: int = 0, *, session: bool = True) -> types.Part:
-    """Return an artifact that points to another one of the same user."""
-    scope = f"/sessions/{WHO['session_id']}" if session else ""
-    return file(f"artifact://apps/{APP}/users/{USER}{scope}/artifacts/{filename}/versions/{version}")
-
-
 @pytest.mark.emulators
 async def test_a_reference_that_was_tampered_with_is_not_followed(artifacts: GcsArtifactService) -> None:
     """The scope is checked again when it is loaded."""
-    await artifacts.save_artifact(**REPORT, artifact=reference("x"))
+    await artifacts.save_artifact(**REPORT, artifact=reference(REPORT))
     blob = bucket_of(artifacts).get_blob("app/user/session/report.txt/0")
     blob.metadata = {"adkFileUri": "artifact://apps/app/users/user/sessions/else/artifacts/f/versions/0"}
     blob.patch()
@@ -136,7 +122,7 @@ async def test_a_reference_that_was_tampered_with_is_not_followed(artifacts: Gcs
 
 
 SHARED = [text("words"), text(""), binary(b"\x00", "image/png", "name.png"), binary(b"", "application/pdf"),
-          file("gs://elsewhere/a.pdf", "application/pdf"), reference("target")]  # fmt: skip
+          file("gs://elsewhere/a.pdf", "application/pdf"), reference(TARGET)]  # fmt: skip
 
 
 @pytest.mark.emulators
@@ -144,7 +130,7 @@ async def test_adks_own_service_reads_what_this_one_wrote(
     artifacts: GcsArtifactService, adk_artifacts: AdkGcsArtifactService
 ) -> None:
     """Parts, versions, keys and texts in the metadata."""
-    await artifacts.save_artifact(**{**WHO, "filename": "target"}, artifact=text("target"))
+    await artifacts.save_artifact(**TARGET, artifact=text("target"))
     for part in SHARED:
         await artifacts.save_artifact(**REPORT, artifact=part, custom_metadata={"s": "text"})
     loaded = [await adk_artifacts.load_artifact(**REPORT, version=n) for n in range(len(SHARED))]
@@ -162,7 +148,7 @@ async def test_this_service_reads_what_adks_own_wrote(
     artifacts: GcsArtifactService, adk_artifacts: AdkGcsArtifactService
 ) -> None:
     """Parts, versions, keys, metadata, and the legacy encoding of a file's URI."""
-    await adk_artifacts.save_artifact(**{**WHO, "filename": "target"}, artifact=text("target"))
+    await adk_artifacts.save_artifact(**TARGET, artifact=text("target"))
     for part in SHARED:
         await adk_artifacts.save_artifact(**REPORT, artifact=part, custom_metadata={"s": "text"})
     loaded = [await artifacts.load_artifact(**REPORT, version=n) for n in range(len(SHARED))]

@@ -11,12 +11,12 @@ import pytest
 from google.adk.sessions import Session
 
 from gcp_adk_store import ArtifactLimits, SessionLimits, Store
-from gcp_adk_store.testing.conformance.running import event
+from gcp_adk_store.testing.conformance.running import event, text
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults import Call, Fault, Hold
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
-from tests.services.conftest import WHO, text, texts
+from tests.services.conftest import WHO, texts
 from tests.support.clock import PassingTime
 
 # A coroutine of gRPC that a closed loop drops complains whenever the collector finds it.

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
-from google.api_core.exceptions import NotFound, PreconditionFailed
+from google.api_core.exceptions import PreconditionFailed
 from google.cloud import storage
 
 from gcp_adk_store.testing.storage_emulator.exchange import ApiError
@@ -151,19 +151,6 @@ def test_a_read_of_what_the_reader_has_answers_not_modified(bucket: storage.Buck
         answer = call("GET", f"{path}/b/{bucket.name}/o/o?alt=media&ifGenerationNotMatch={blob.generation}")
 
         assert (304, b"") == (answer.status, answer.body)
-
-
-def test_an_overwritten_generation_is_gone(bucket: storage.Bucket) -> None:
-    """Without versioning an old generation answers 404, never the new content."""
-    old, new = bucket.blob("o"), bucket.blob("o")
-    old.upload_from_string(b"old")
-    new.upload_from_string(b"new")
-    pinned = bucket.blob("o", generation=old.generation)
-    for use in (pinned.download_as_bytes, pinned.reload, pinned.delete):
-        with pytest.raises(NotFound):
-            use()
-
-    assert b"new" == bucket.blob("o", generation=new.generation).download_as_bytes()
 
 
 def test_generations_grow_and_metagenerations_count_patches(bucket: storage.Bucket) -> None:

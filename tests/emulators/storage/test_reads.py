@@ -149,15 +149,6 @@ def test_an_empty_range_is_refused(bucket: storage.Bucket, call: Call, content: 
     assert 416 == answer.json()["error"]["code"]
 
 
-def test_the_client_reads_ranges(bucket: storage.Bucket) -> None:
-    """The client's own range arguments and its chunked download work."""
-    content = bytes(range(256)) * 4096
-    bucket.blob("o").upload_from_string(content)
-
-    assert content[5:10] == bucket.blob("o").download_as_bytes(start=5, end=9)
-    assert content == bucket.blob("o", chunk_size=256 * 1024).download_as_bytes()
-
-
 def test_gzip_is_decompressed_unless_the_reader_takes_it(bucket: storage.Bucket, call: Call) -> None:
     """A reader that accepts gzip gets the stored bytes, or a range of them; any other the plain ones."""
     packed = gzip.compress(b"plain")
