@@ -10,7 +10,6 @@ import grpc
 import pytest
 import requests
 from click.testing import CliRunner
-from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import (
@@ -19,7 +18,6 @@ from gcp_adk_store import (
     GarbageKind,
     InvalidInputError,
     OutcomeUnknownError,
-    SessionConflictError,
     SessionLimits,
     SessionService,
     Store,
@@ -42,16 +40,6 @@ async def found_by(service: SessionService | ArtifactService | Store) -> list[Ga
     """Return what the collector finds in two days."""
     with in_days(2):
         return [garbage async for garbage in service.find_garbage()]
-
-
-async def in_vain(service: SessionService) -> Session:
-    """Append a picture to a session after another writer; return the session as that one left it."""
-    held = await service.create_session(**WHO)
-    stale = held.model_copy(deep=True)
-    await service.append_event(held, event())
-    with pytest.raises(SessionConflictError):
-        await service.append_event(stale, picture(b"in vain" * 10))
-    return held
 
 
 @pytest.fixture(params=["chunks", "bucket"])
@@ -115,20 +103,6 @@ async def test_payloads_of_values_that_were_replaced_are_removed(
 
     assert [GarbageKind.PAYLOAD] * 3 == [garbage.kind for garbage in found]
     assert [True] * 3 == [await service.remove_garbage(garbage) for garbage in found]
-    assert [] == await found_by(service)
-    assert held == await connect(**place).get_session(**WHO)
-
-
-async def test_payloads_of_an_append_in_vain_are_removed(
-    service: SessionService, connect: Connect, place: dict[str, Any]
-) -> None:
-    """A conflict after the payload was written leaves it to nobody."""
-    held = await in_vain(service)
-    await service.append_event(held, picture(b"stays" * 10))
-    found = await found_by(service)
-
-    assert [GarbageKind.PAYLOAD] == [garbage.kind for garbage in found]
-    assert await service.remove_garbage(found[0])
     assert [] == await found_by(service)
     assert held == await connect(**place).get_session(**WHO)
 
