@@ -77,15 +77,16 @@ class Turn:
         raised: Exception | None = None
         try:
             async for event in self._play():
-                yield event
+                if (earlier := self._hold(event)) is not None:
+                    yield earlier
         except TurnFailedError as exc:
-            for event in self._released():
-                yield event
+            if (earlier := self._hold(None)) is not None:
+                yield earlier
             yield self.held.carried_by(self._event(None, error_code=exc.code, error_message=str(exc)))
         except Exception as exc:  # noqa: BLE001  # any model or service may fail
             raised = exc
-        for event in self._released():
-            yield event
+        if (earlier := self._hold(None)) is not None:
+            yield earlier
         if self.held.delta or self.held.logs:
             yield self.held.carried_by(self._event(None))
         while self.held.late:
@@ -94,20 +95,23 @@ class Turn:
         if raised is not None:
             raise raised
 
-    async def _play(self) -> AsyncIterator[Event]:
+    async def _play(self) -> AsyncIterator[Event | None]:
+        """Yield what happens, and None where all before it is to be stored.
+
+        The last event is held back until the next, as callbacks may still replace an answer.
+        """
         for _ in range(MOST_TRANSFERS + 1):
             try:
                 async for event in self._agent_or_guardrail_answers():
                     yield event
             except (ModelFailedError, *models.SERVICE_ERRORS) as exc:
-                for event in self._fallen_back(exc):
-                    yield event
+                yield self._fallen_back(exc)
             if self._next is None or self._is_over:
                 return
             self.agent, self._next = self._next, None
         raise TurnFailedError(TURN_TOO_LONG, f"more than {MOST_TRANSFERS} transfers in one turn")
 
-    async def _agent_or_guardrail_answers(self) -> AsyncIterator[Event]:
+    async def _agent_or_guardrail_answers(self) -> AsyncIterator[Event | None]:
         try:
             async for event in self._agent_answers():
                 yield event
@@ -115,7 +119,7 @@ class Turn:
             async for event in self._guarded(exc):
                 yield event
 
-    async def _agent_answers(self) -> AsyncIterator[Event]:
+    async def _agent_answers(self) -> AsyncIterator[Event | None]:
         """Yield what the agent says and does, until it is done, hands over or ends the session."""
         await self._guard("before_agent")
         before = await self._callbacks("before_agent")
@@ -137,14 +141,14 @@ class Turn:
             async for event in self._say(content):
                 yield event
 
-    def _fallen_back(self, exc: Exception) -> list[Event]:
+    def _fallen_back(self, exc: Exception) -> Event:
         """Return what the app says in place of the model that failed; raise if it says nothing."""
         content = decisions.fallback_of(self.program.app.errors, self.held.events)
         if content is None:
             raise exc
         self._next, self._is_over = None, bool(calls_of(content))
         code = str(exc.code) if isinstance(exc, ModelFailedError) else MODEL_FAILED
-        return self._hold(self._event(content, error_code=code, error_message=str(exc)[: models.MOST_SAID]))
+        return self._event(content, error_code=code, error_message=str(exc)[: models.MOST_SAID])
 
     async def _guard(self, kind: str, **subjects: Any) -> None:
         """Ask the agent's guardrails, in order; raise a GuardrailTriggeredError if one triggers."""
@@ -161,7 +165,7 @@ class Turn:
             if ran.override is not None:
                 raise GuardrailTriggeredError(guardrail, str(ran.override.get("reason", "")))
 
-    async def _guarded(self, triggered: GuardrailTriggeredError) -> AsyncIterator[Event]:
+    async def _guarded(self, triggered: GuardrailTriggeredError) -> AsyncIterator[Event | None]:
         """Yield what the guardrail does in place of the agent's answer."""
         guardrail = triggered.guardrail
         self._next, self._asked = None, models.Asked()
@@ -172,8 +176,7 @@ class Turn:
                 yield event
         elif target := self.program.app.agent(guardrail.transfer_to):
             self._next = target
-            for event in self._hold(self._event(None, transfer=target)):
-                yield event
+            yield self._event(None, transfer=target)
         elif guardrail.prompt is not None:
             request = models.request_json(
                 models.contents_of(self.held.events, self.ctx.invocation_id),
@@ -189,12 +192,11 @@ class Turn:
         else:
             raise triggered
 
-    async def _ask_models(self) -> AsyncIterator[Event]:
+    async def _ask_models(self) -> AsyncIterator[Event | None]:
         while self._goes_on():
             if (target := await self._forced_transfer()) is not None:
                 self._next = target
-                for event in self._hold(self._event(None, transfer=target)):
-                    yield event
+                yield self._event(None, transfer=target)
                 return
             request, response = await self._before_model()
             if response is not None and response.get("partial"):
@@ -244,7 +246,7 @@ class Turn:
 
     async def _say(
         self, content: types.Content | None, usage: LlmResponse | None = None
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncIterator[Event | None]:
         """Yield *content* as an event, and those of the calls in it."""
         if content is None or not content.parts:
             return
@@ -259,15 +261,13 @@ class Turn:
         asynchronous = self.program.asynchronous - self._asked.refused
         late = {call.id for call in calls if call.id and call.name in asynchronous}
         event.long_running_tool_ids = late or None
-        for each in self._hold(event):
-            yield each
+        yield event
         if calls:
-            for each in self._released():  # a call is stored before it is made
-                yield each
+            yield None  # a call is stored before it is made
             async for each in self._carried_out(calls):
                 yield each
 
-    async def _carried_out(self, calls: list[types.FunctionCall]) -> AsyncIterator[Event]:
+    async def _carried_out(self, calls: list[types.FunctionCall]) -> AsyncIterator[Event | None]:
         """Carry *calls* out, and yield their responses: they are stored before a model thinks about them."""
         responses: list[types.Part] = []
         raised: Exception | None = None
@@ -278,8 +278,8 @@ class Turn:
         if not self._is_over:
             responses += decisions.unreached_ends(calls, responses)
         if responses:
-            answer = self._event(types.Content(role=USER, parts=responses), transfer=self._next)
-            yield self.held.carried_by(answer)
+            yield self._event(types.Content(role=USER, parts=responses), transfer=self._next)
+            yield None
         if raised is not None:
             raise raised
 
@@ -433,12 +433,7 @@ class Turn:
         if decisions.is_said(self.held.answer):
             self.held.answer = None
 
-    def _hold(self, event: Event) -> list[Event]:
-        """Hold *event* back, and return the one before it."""
-        released = self._released()
-        self.held.answer = event
-        return released
-
-    def _released(self) -> list[Event]:
-        event, self.held.answer = self.held.answer, None
-        return [] if event is None else [self.held.carried_by(event)]
+    def _hold(self, event: Event | None) -> Event | None:
+        """Hold *event* back, if there is one, and return the one before it, which is to be stored."""
+        before, self.held.answer = self.held.answer, event
+        return None if before is None else self.held.carried_by(before)
