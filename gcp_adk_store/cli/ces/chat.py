@@ -120,7 +120,8 @@ async def chat(
     key = None if session is None else options.key_of(session)
     async with AsyncExitStack() as stack:
         where = "in memory, not stored"
-        if session is None and not any(at.values()):
+        kept = session is not None or any(at.values())
+        if not kept or place.chosen_settings(at).local == MEMORY:
             store = await stack.enter_async_context(Store.local(MEMORY))
         else:
             opened = await stack.enter_async_context(place.open_store(at, creates=True, reads_once=False))

@@ -91,6 +91,16 @@ def test_a_session_in_a_folder_goes_on_in_the_next_command(app: Path) -> None:
     assert "--variables is for a new session" in refused.stderr
 
 
+def test_a_session_may_be_named_that_lasts_as_long_as_the_command(app: Path) -> None:
+    """In memory, if that is the store."""
+    place = ("--local", ":memory:", "--session", "shop/ada/s1")
+    result = chat(app, *scripted(app), *place, says="I am Ada.\n/state\n")
+
+    assert result.exit_code == 0, result.stderr
+    assert '"met": "Ada"' in result.stdout
+    assert "shop/ada/s1 in memory, not stored" in result.stderr
+
+
 def test_a_turn_that_fails_is_reported_and_the_next_one_works(app: Path) -> None:
     """The command ends with 1."""
     code = (
