@@ -236,7 +236,10 @@ class CodeOptions(Options):
                 raise CannotLookError(
                     f"--setting {each[:80]}: write NAME=JSON, such as strict_typing=true"
                 ) from exc
+        from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  # of the extra
+
         try:
+            TypeAdapter(RunSettings).validate_json(json.dumps(named), strict=True)
             return ces.RuntimeSettings(
                 guest=RunSettings.of(named),
                 limits=None if self.timeout is None else Limits(wall_s=self.timeout),
@@ -245,6 +248,9 @@ class CodeOptions(Options):
             )
         except RequestError as exc:
             raise CannotLookError(f"--setting: {exc}") from exc
+        except ValidationError as exc:
+            first = exc.errors(include_input=False, include_url=False)[0]
+            raise CannotLookError(f"--setting {first['loc'][0]}: {first['msg']}") from exc
         except InvalidInputError as exc:
             raise CannotLookError(f"--shared-variable: {exc}") from exc
 

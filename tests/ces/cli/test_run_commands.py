@@ -256,6 +256,11 @@ RUN = ("run-tool", "tools/half.py")
         ([*RUN, "--setting", "strict"], "write NAME=JSON"),
         ([*RUN, "--setting", "strict=" + "[" * 20_000], "write NAME=JSON"),
         ([*RUN, "--setting", "strict=true"], "unknown settings: strict"),
+        ([*RUN, "--setting", "importable=3"], "--setting importable: Input should be a valid array"),
+        (
+            [*RUN, "--setting", 'max_stdout_chars="a"'],
+            "--setting max_stdout_chars: Input should be a valid integer",
+        ),
         ([*RUN, "--sandbox", "none"], "'none' is not one of 'bubblewrap'"),
         (["run-callback", "after_model", "first.py"], "after_model callbacks need --llm-response"),
         # Instead of running the code elsewhere.
