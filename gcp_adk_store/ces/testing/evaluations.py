@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import yaml
 
-from gcp_adk_store.ces.apps.files import last_of
+from gcp_adk_store.ces.apps.files import last_of, member
 from gcp_adk_store.ces.guest.messages import TRANSFER
 from gcp_adk_store.ces.testing.matching import match_type_fault
 from gcp_adk_store.ces.testing.nodes import Nodes, line_of
@@ -239,13 +239,19 @@ class _Exported(_Reading):
         calls: list[ExpectedCall] = []
         for each in steps:
             step = self.object(each, "a step")
-            given = _object(step.get("userInput"))
+            given, expected = _object(step.get("userInput")), _object(step.get("expectation"))
+            if fault := match_type_fault(member(expected, "toolCall", "args")):
+                raise self.wrong(each, fault)
             variables |= _object(given.get("variables"))
             text = str(given["text"]) if "text" in given else text
-            event = str(_object(given.get("event")).get("event", "")) or event
-            expected = _object(step.get("expectation"))
-            chunks = _object(expected.get("agentResponse")).get("chunks") or ()
-            texts = [str(one["text"]) for one in chunks if isinstance(one, dict) and "text" in one]
+            event = str(member(given, "event", "event") or "") or event
+            chunks = member(expected, "agentResponse", "chunks")
+            said = (
+                [one.get("text") for one in chunks if isinstance(one, dict)]
+                if isinstance(chunks, list)
+                else []
+            )
+            texts = [str(each) for each in said if each is not None]
             says += ["\n".join(texts)] if texts else []
             after |= _object(expected.get("updatedVariables"))
             calls += _calls(expected, calls)

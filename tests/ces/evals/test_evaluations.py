@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.adk.events import Event
@@ -131,6 +132,29 @@ def test_an_exported_evaluation_is_read(tmp_path: Path) -> None:
     assert first.variables == {"tier": "gold"}
     assert first.expected == Expected(says=("Hi",), calls=())
     assert second.expected == Expected(calls=(looked_up, handed_over), variables={"seen": True})
+
+
+@pytest.mark.parametrize(
+    ("expected", "line", "says"),
+    [
+        ({"agentResponse": {"chunks": 3}}, 1, "its golden expects nothing"),
+        ({"agentResponse": {"chunks": {"text": "Hi"}}}, 1, "its golden expects nothing"),
+        (
+            {"toolCall": {"tool": "a", "args": {"b": {"$matchType": "regexp", "$matchValue": "("}}}},
+            6,
+            "not valid",
+        ),
+    ],
+)
+def test_what_an_exported_evaluation_cannot_expect_is_an_error(
+    tmp_path: Path, expected: dict[str, Any], line: int, says: str
+) -> None:
+    """In its line, before anything runs: a pattern may take all memory."""
+    exported = {"golden": {"turns": [{"steps": [{"expectation": expected}]}]}}
+    with pytest.raises(MalformedTestError) as caught:
+        read(tmp_path, json.dumps(exported, indent=1), "e.json")
+
+    assert (caught.value.line, says in caught.value.says) == (line, True), caught.value
 
 
 def test_outputs_of_the_same_calls_come_in_order_also_if_the_calls_fit_others() -> None:
