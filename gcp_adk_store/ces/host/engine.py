@@ -214,7 +214,6 @@ class Engine:
         self._sandbox = sandbox
         self.callees = callees
         """Every tool that code may call, by name."""
-        self._descriptions: dict[str, str] = {}
         self._http = HttpAccess(http)
         self._mocks = mocks
         self.settings = settings
@@ -317,9 +316,8 @@ class Engine:
 
     def description_of(self, name: str) -> str:
         """Return the description of the tool *name* that models see; empty for an unknown tool."""
-        if name not in self._descriptions and name in self.callees:
-            self._descriptions[name] = declaration_of(name, self.callees[name])["description"]
-        return self._descriptions.get(name, "")
+        callee = self.callees.get(name)
+        return "" if callee is None else str(declaration_of(name, callee)["description"])
 
     async def _faked(self, fakes: FakeTools, function: str, call: ToolCall) -> Reply | None:
         request = {

@@ -28,28 +28,20 @@ from gcp_adk_store.ces.host.settings import USER, RuntimeSettings, SessionKey
 from gcp_adk_store.errors import InvalidInputError
 
 
-def to_json(value: Any, where: str, *, lenient: bool = False) -> Any:
-    """Return *value* as JSON: models in camelCase without what is None, bytes as standard base64.
+def to_object(value: Any, where: str, *, lenient: bool = False) -> dict[str, Any]:
+    """Return *value* as a JSON object: models in camelCase without what is None, bytes as standard base64.
 
     With *lenient*, NaN and infinities become null, and lone surrogates as Python escapes them: those of what
     users say, models answer and servers return would end each run that has it in its history.
 
     Raises:
-        InvalidInputError: JSON cannot hold a part of *value*; the message names *where*.
+        InvalidInputError: *value* is no model or mapping, or JSON cannot hold a part of it; the message names
+            *where*.
     """
     try:
-        return _json(value, lenient=lenient)
+        made = _json(value, lenient=lenient)
     except (PydanticSerializationError, ValueError, TypeError, RecursionError) as exc:
         raise InvalidInputError(f"{where} cannot be JSON: {type(exc).__name__}") from exc
-
-
-def to_object(value: Any, where: str, *, lenient: bool = False) -> dict[str, Any]:
-    """Return *value*, a model or a mapping, as a JSON object; as `to_json`.
-
-    Raises:
-        InvalidInputError: *value* is not an object.
-    """
-    made = to_json(value, where, lenient=lenient)
     if not isinstance(made, dict):
         raise InvalidInputError(f"{where} must be an object, not {type(value).__name__}")
     return made
@@ -73,7 +65,9 @@ def _json(value: Any, *, lenient: bool) -> Any:  # noqa: C901, PLR0911  # one fo
         case None | bool() | int() | float():
             return value
         case Mapping():
-            return {below(_key(key)): below(each) for key, each in value.items()}
+            if not all(isinstance(key, str) for key in value):
+                raise TypeError("a key is not text")
+            return {below(key): below(each) for key, each in value.items()}
         case list() | tuple():
             return [below(each) for each in value]
         case set() | frozenset():
@@ -82,21 +76,11 @@ def _json(value: Any, *, lenient: bool) -> Any:  # noqa: C901, PLR0911  # one fo
             return to_jsonable_python(value)
 
 
-def _key(key: object) -> str:
-    if not isinstance(key, str):
-        raise TypeError("a key is not text")
-    return key
-
-
 MARK: Final = "ces_removed:"
 
 _SHARED: Final = (State.APP_PREFIX, State.USER_PREFIX)
-_BYTES: Final = {
-    "": "session_variables_bytes",
-    State.USER_PREFIX: "user_variables_bytes",
-    State.APP_PREFIX: "app_variables_bytes",
-}
-"""The setting that bounds the variables of each scope that is stored."""
+_OWNERS: Final = {"": "session", State.USER_PREFIX: "user", State.APP_PREFIX: "app"}
+"""Of each scope that is stored; their settings ``..._variables_bytes`` bound it."""
 
 
 class VariablesTooLargeError(InvalidInputError):
@@ -136,7 +120,7 @@ def state_delta(change: Delta, state: Mapping[str, Any], settings: RuntimeSettin
     marks = {_mark(name): False for name in change.changed if state.get(_mark(name)) is True}
     marks |= {_mark(name): True for name in change.removed}
     delta = {name: value for name, value in (delta | marks).items() if not is_fleeting(name)}
-    for scope in {_scope(name)[0] for name in delta} & _BYTES.keys():
+    for scope in {_scope(name)[0] for name in delta} & _OWNERS.keys():
         _require_room(scope, state, delta, settings)
     return delta
 
@@ -156,28 +140,28 @@ def _require_room(
         }
         for each in (state, {**state, **delta})
     )
-    most = getattr(settings, _BYTES[scope])
+    owner, setting = f"the {_OWNERS[scope]}", f"{_OWNERS[scope]}_variables_bytes"
+    most = getattr(settings, setting)
     size = sum(after.values())
     if size > most and size > sum(before.values()):
         raise VariablesTooLargeError(
-            f"the variables of {_whose(scope)} would have {size} bytes of JSON, more than the {most} of "
-            f"{_BYTES[scope]}; remove some, or make them smaller"
+            f"the variables of {owner} would have {size} bytes of JSON, more than the {most} of {setting}; "
+            "remove some, or make them smaller"
         )
     if len(after) > settings.variables_per_scope and len(after) > len(before):
         raise VariablesTooLargeError(
-            f"{_whose(scope)} would have {len(after)} names of variables, with those of removed ones, more "
+            f"{owner} would have {len(after)} names of variables, with those of removed ones, more "
             f"than the {settings.variables_per_scope} of variables_per_scope; use names again"
         )
 
 
 def bytes_of(name: str, value: Any) -> int:
     """Return the bytes of a variable in a run's request, about; a removed one is None and has its name's."""
-    if value is None:
-        return len(json.dumps(name))
+    size = len(json.dumps(name))
     try:
-        return len(json.dumps(name)) + len(json.dumps(value, default=str))
+        return size if value is None else size + len(json.dumps(value, default=str))
     except (TypeError, ValueError, RecursionError):  # of another writer; code is not sent it
-        return len(json.dumps(name))
+        return size
 
 
 def is_mark(name: str) -> bool:
@@ -188,10 +172,6 @@ def is_mark(name: str) -> bool:
 def is_fleeting(name: str) -> bool:
     """Whether ADK never stores the variable *name*."""
     return name.startswith(State.TEMP_PREFIX)
-
-
-def _whose(scope: str) -> str:
-    return f"the {scope.rstrip(':') or 'session'}"
 
 
 def _mark(name: str) -> str:
@@ -216,7 +196,7 @@ def variables_of(session: Session, shared: Collection[str], warnings: list[str])
     readable: dict[str, Any] = {}
     for name, value in visible(session.state, shared=shared).items():
         try:
-            readable |= plain({name: to_json(value, f"the variable {name!r}")}, "the variables")
+            readable |= plain(to_object({name: value}, f"the variable {name!r}"), "the variables")
         except (InvalidInputError, NotJsonError) as exc:
             warnings.append(sendable(f"the variable {name!r} is not sent to the code: {exc}"))
     return readable
@@ -291,7 +271,7 @@ async def _loaded(
     if data is None or len(data.data or b"") > _LARGEST_MEDIA_BYTES:
         warnings.append("user_content refers to an artifact that is gone, or too large for a run")
         return part
-    return {"inlineData": to_json(data, "the artifact")}
+    return {"inlineData": to_object(data, "the artifact")}
 
 
 def _event(event: Event) -> dict[str, Any]:

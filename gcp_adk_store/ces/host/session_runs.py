@@ -43,17 +43,8 @@ APPENDS: Final = 10
 """Of the response of an asynchronous tool, if other writers are first each time."""
 
 
-@dataclass(slots=True)
-class _Turn:
-    """A turn of a session, for code that runs during it."""
-
-    runs: "SessionRuns"
-    key: SessionKey
-    is_over: bool = False
-
-
-_TURNS: Final[ContextVar[tuple[_Turn, ...]]] = ContextVar("gcp_adk_store_turns", default=())
-"""The turns that the current code runs in, such as the function of a mock."""
+_TURNS: Final[ContextVar[frozenset[object]]] = ContextVar("gcp_adk_store_turns", default=frozenset())
+"""The turns of sessions that the current code runs in, such as the function of a mock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +73,8 @@ class SessionRuns:
     settings: RuntimeSettings
     note_run: NoteRun | None = None
     _limiter: Limiter = field(default_factory=Limiter)
+    _turns: dict[SessionKey, object] = field(default_factory=dict)
+    """The turn of each session that runs."""
     _late: dict[asyncio.Task[ToolRun], tuple[SessionKey, Future[None]]] = field(default_factory=dict)
     """Asynchronous tools that have not ended."""
 
@@ -125,7 +118,7 @@ class SessionRuns:
     @asynccontextmanager
     async def _turn(self, invocation: Invocation) -> AsyncIterator[None]:
         outer = _TURNS.get()
-        if any(turn.runs is self and turn.key == invocation.key and not turn.is_over for turn in outer):
+        if self._turns.get(invocation.key) in outer:
             raise InvalidInputError(
                 f"{invocation.what} is called within a run on {invocation.key}, and would wait for its end; "
                 "call it after that run, or on another session"
@@ -138,13 +131,14 @@ class SessionRuns:
                 **invocation.place,
             )
         async with self._limiter.permit(invocation.key):
-            mine = _Turn(self, invocation.key)
-            _TURNS.set((*outer, mine))
+            mine = self._turns[invocation.key] = object()
+            _TURNS.set(outer | {mine})
             try:
                 yield
             finally:
-                mine.is_over = True
                 _TURNS.set(outer)
+                if self._turns.get(invocation.key) is mine:  # another one, if the event loop had stopped
+                    del self._turns[invocation.key]
 
     async def open(self, invocation: Invocation) -> Opened:
         """Return the session as a run sees it.

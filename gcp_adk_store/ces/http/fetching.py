@@ -163,9 +163,10 @@ class HttpAccess:
                 response = await self._sent(request, transport, asker)
                 try:
                     following = _redirected(request, response)
-                    if following and not (outgoing.leaves_origin or _same_origin(request.url, following.url)):
+                    target = "" if following is None else _origin(following.url)
+                    if target and not outgoing.leaves_origin and target != _origin(request.url):
                         said.append(
-                            f"{request.method} {request.url.host} redirects to {_origin(following.url)}, "
+                            f"{request.method} {request.url.host} redirects to {target}, "
                             "which must not get the headers of this one; name it instead, such as by --server"
                         )
                         following = None
@@ -243,7 +244,7 @@ def _redirected(request: httpx.Request, response: httpx.Response) -> httpx.Reque
     url = request.url.join(location)
     headers = request.headers.copy()
     left_out = ["host"]
-    if not _same_origin(request.url, url):
+    if _origin(request.url) != _origin(url):
         left_out += ["authorization", "cookie"]
     # As in the package requests: what was moved for good is asked for as before, but for a POST.
     keeps_body = response.status_code in _KEEP_METHOD or request.method == "GET"
@@ -258,10 +259,6 @@ def _redirected(request: httpx.Request, response: httpx.Response) -> httpx.Reque
 
 def _origin(url: httpx.URL) -> str:
     return f"{url.scheme}://{url.netloc.decode('ascii')}"
-
-
-def _same_origin(one: httpx.URL, other: httpx.URL) -> bool:
-    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
 
 
 def _request(outgoing: Outgoing, said: list[str], most_bytes: int) -> httpx.Request:

@@ -157,7 +157,18 @@ class AllowedHost:
                 host, port = before, after
         if port not in {"", "*"} and not (port.isdecimal() and 0 < int(port) <= _LARGEST_PORT):
             raise InvalidInputError(f"allowed host {text!r}: the port is a number or *")
-        return cls(name=_name_of(host, text), port=port)
+        if host == "*":
+            return cls(name=host, port=port)
+        name = host.removeprefix("*.")
+        try:
+            url = httpx.URL(
+                f"http://[{name}]" if ":" in name and not name.startswith("[") else f"http://{name}"
+            )
+        except httpx.InvalidURL as exc:
+            raise InvalidInputError(f"allowed host {text!r}: {exc}") from exc
+        if url.path != "/" or url.userinfo or url.query or url.port or not _HOST.fullmatch(_host(url)):
+            raise InvalidInputError(f"allowed host {text!r} is not a host; write it without scheme and path")
+        return cls(name=host.removesuffix(name) + _host(url), port=port)
 
     @property
     def is_here(self) -> bool:
@@ -269,19 +280,3 @@ def _host(url: httpx.URL) -> str:
 
 def _port(url: httpx.URL) -> int:
     return _PORTS[url.scheme] if url.port is None else url.port
-
-
-def _name_of(host: str, text: str) -> str:
-    if host == "*":
-        return host
-    star = "*." if host.startswith("*.") else ""
-    name = host.removeprefix("*.")
-    if ":" in name and not name.startswith("["):
-        name = f"[{name}]"
-    try:
-        url = httpx.URL(f"http://{name}")
-    except httpx.InvalidURL as exc:
-        raise InvalidInputError(f"allowed host {text!r}: {exc}") from exc
-    if url.path != "/" or url.userinfo or url.query or url.port or not _HOST.fullmatch(_host(url)):
-        raise InvalidInputError(f"allowed host {text!r} is not a host; write it without scheme and path")
-    return star + _host(url)

@@ -2,7 +2,7 @@
 
 import ast
 import inspect
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
@@ -229,23 +229,15 @@ def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     """
     found: dict[str, Tool] = {}
     for tool in tools:
-        for name in _names_of(tool):
+        if not isinstance(tool, Tool):
+            raise InvalidInputError(
+                f"{type(tool).__name__} is not a tool: give a PythonTool, an OpenApiTool or a MockTool"
+            )
+        for name in tool.operations if isinstance(tool, OpenApiTool) else [tool.name]:
             if name in found:
                 raise InvalidInputError(f"two tools have the name {name!r}; rename one")
             found[name] = tool
     return found
-
-
-def _names_of(tool: Tool) -> Collection[str]:
-    match tool:
-        case OpenApiTool():
-            return tool.operations
-        case PythonTool() | MockTool():
-            return [tool.name]
-        case _:
-            raise InvalidInputError(
-                f"{type(tool).__name__} is not a tool: give a PythonTool, an OpenApiTool or a MockTool"
-            )
 
 
 _OBJECT: Final = {"type": "object"}
@@ -300,11 +292,9 @@ def _of_python(tool: PythonTool) -> dict[str, Any]:
     found = next((each for each in functions if each.name == wanted), next(iter(functions), None))
     if found is None:
         return declared(tool.name, tool.description, {}, [])
-    properties, required = {}, []
-    for argument, default in with_defaults(found.args):
-        properties[argument.arg] = _schema(argument.annotation)
-        if default is None:
-            required.append(argument.arg)
+    arguments = [*with_defaults(found.args)]
+    properties = {argument.arg: _schema(argument.annotation) for argument, _ in arguments}
+    required = [argument.arg for argument, default in arguments if default is None]
     described = ast.get_docstring(found, clean=False)
     return declared(tool.name, tool.description or inspect.cleandoc(described or ""), properties, required)
 
