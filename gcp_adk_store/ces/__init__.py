@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.ces.conversation.conversation import AppAgent, Conversation
     from gcp_adk_store.ces.conversation.decisions import ConversationTurn, ToolUse
     from gcp_adk_store.ces.conversation.models import ScriptedModel
-    from gcp_adk_store.ces.host.logs import RunLog
-    from gcp_adk_store.ces.host.results import Call, CallbackRun, RunFailure, ToolRun
+    from gcp_adk_store.ces.host.results import Call, CallbackRun, RunFailure, RunLog, ToolRun
     from gcp_adk_store.ces.host.runtime import PythonRuntime
     from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey, SessionKeyLike
     from gcp_adk_store.ces.http.policy import HttpPolicy
@@ -70,8 +69,7 @@ offer(
         "conversation.conversation": ("AppAgent", "Conversation"),
         "conversation.models": ("ScriptedModel",),
         "conversation.decisions": ("ConversationTurn", "ToolUse"),
-        "host.logs": ("RunLog",),
-        "host.results": ("Call", "CallbackRun", "RunFailure", "ToolRun"),
+        "host.results": ("Call", "CallbackRun", "RunFailure", "RunLog", "ToolRun"),
         "host.runtime": ("PythonRuntime",),
         "host.settings": ("RuntimeSettings", "SessionKey", "SessionKeyLike"),
         "http.policy": ("HttpPolicy",),

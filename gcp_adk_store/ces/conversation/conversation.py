@@ -20,7 +20,7 @@ from gcp_adk_store.ces.conversation.decisions import ConversationTurn, active_ag
 from gcp_adk_store.ces.conversation.models import as_model
 from gcp_adk_store.ces.conversation.program import Program, TurnSessions, mocking
 from gcp_adk_store.ces.conversation.turn import Turn
-from gcp_adk_store.ces.host.logs import NoteRun
+from gcp_adk_store.ces.host.results import NoteRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
 from gcp_adk_store.ces.host.session_context import visible
 from gcp_adk_store.ces.host.settings import USER, RuntimeSettings, SessionKey, SessionKeyLike

@@ -17,8 +17,7 @@ from gcp_adk_store.ces.apps.files import ErrorHandling
 from gcp_adk_store.ces.apps.layout import AgentApp, own_names
 from gcp_adk_store.ces.guest.messages import END_SESSION
 from gcp_adk_store.ces.guest.scanning import UNREADABLE
-from gcp_adk_store.ces.host.logs import RunLog, logs_of
-from gcp_adk_store.ces.host.results import Run
+from gcp_adk_store.ces.host.results import Run, RunLog, logs_of
 from gcp_adk_store.ces.host.settings import USER
 from gcp_adk_store.errors import InvalidInputError
 

@@ -23,7 +23,7 @@ from gcp_adk_store.ces.apps.agents import TransferRule
 from gcp_adk_store.ces.apps.layout import AgentApp, load_code, load_tools
 from gcp_adk_store.ces.conversation.decisions import Condition, in_force
 from gcp_adk_store.ces.guest.scanning import UNREADABLE
-from gcp_adk_store.ces.host.logs import NoteRun, RunLog, with_logs
+from gcp_adk_store.ces.host.results import NoteRun, RunLog, with_logs
 from gcp_adk_store.ces.host.session_runs import APPENDS
 from gcp_adk_store.ces.host.settings import USER, SessionKey
 from gcp_adk_store.ces.tools.declarations import (

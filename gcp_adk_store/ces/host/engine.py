@@ -93,9 +93,21 @@ class Host:
             await asyncio.wait([task])
         return {}
 
-    async def finish(self) -> Sequence[Delta]:
-        """Wait for what was begun and not collected, and return what it changed; raise the first failure."""
-        return [reply.answer.delta for reply in await asyncio.gather(*self._begun.values())]
+    async def finished(self, changed: Delta, before: Iterable[str], seconds: float) -> Delta:
+        """Return *changed* with what calls change that were begun and not collected, once they are done.
+
+        That takes *seconds* at most; *before* has the names of variables before the run. The first failure is
+        raised.
+        """
+        says = (
+            "background calls that the code did not wait for took longer than the "
+            f"{seconds:g} s of wall_s after its end"
+        )
+        async with self.clocks[-1].limit(seconds, says):
+            replies = await asyncio.gather(*self._begun.values())
+        for reply in replies:
+            changed = changed.then(reply.answer.delta, before=before)
+        return changed
 
     async def cancel(self) -> None:
         """End what was begun."""
@@ -252,8 +264,7 @@ class Engine:
             limits = replace(limits, wall_s=timeout_s)
         clock = Clock(longest_stop_s=self.settings.longest_wait_s)
         host = Host(self, invocation, (*clocks, clock))
-        configs = [each for each in (invocation.mocks, self._mocks) if each is not None]
-        mocked = {call.tool for each in configs for call in each.calls}
+        mocked = {call.tool for mocks in self._mocks_of(invocation) for call in mocks.calls}
         whole = {
             "version": VERSION,
             "tools": sorted({*self.callees, *mocked}),
@@ -269,7 +280,9 @@ class Engine:
                 )
                 answer = Answer.of(frame, request)
                 if answer.error is None:
-                    answer = _with(await self._finished(host, clock, limits), answer, request)
+                    before = request["context"]["state"]
+                    delta = await host.finished(answer.delta, before, limits.wall_s)
+                    answer = replace(answer, delta=delta)
                 elif answer.error.type == "MemoryError":  # its process survived
                     says = f"the code wanted more than memory_bytes:\n{answer.error.traceback}"
                     raise SandboxMemoryError(says)
@@ -287,24 +300,13 @@ class Engine:
             stdout="".join(printed),
         )
 
-    async def _finished(self, host: Host, clock: Clock, limits: Limits) -> Iterable[Delta]:
-        """Return what calls changed that were begun and not collected, once they are done."""
-        says = (
-            "background calls that the code did not wait for took longer than the "
-            f"{limits.wall_s:g} s of wall_s after its end"
-        )
-        async with clock.limit(limits.wall_s, says):
-            return await host.finish()
-
     async def fetched(self, outgoing: Outgoing, invocation: Invocation) -> Reply:
         """Return the answer to a request over HTTP; the status is 0 if it fails."""
         return Reply.of_fetched(await self._http.fetch(outgoing, asker=invocation.asker))
 
     async def stand_in(self, call: ToolCall) -> Reply | None:
         """Return the answer of a mock or a fake to *call*, or None; raises as :meth:`of_tool`."""
-        for mocks in (call.invocation.mocks, self._mocks):
-            if mocks is None:
-                continue
+        for mocks in self._mocks_of(call.invocation):
             if (mocked := mocks.find(call.name, call.args)) is not None:
                 return Reply.of_json(mocked.response, mocked=True)
             if mocks.unmatched == "FAIL" and call.clocks:
@@ -313,6 +315,9 @@ class Engine:
         fake = None if callee is None else callee.fake
         function = None if fake is None else fake.function_for(call.name)
         return None if fake is None or function is None else await self._faked(fake, function, call)
+
+    def _mocks_of(self, invocation: Invocation) -> list[MockConfig]:
+        return [each for each in (invocation.mocks, self._mocks) if each is not None]
 
     def description_of(self, name: str) -> str:
         """Return the description of the tool *name* that models see; empty for an unknown tool."""
@@ -380,13 +385,6 @@ async def or_failed(run: Awaitable[Answer]) -> Answer:
         return Answer(stdout=exc.output).failed(failure_of(exc))
     except (InvalidInputError, OverloadedError) as exc:  # too large for a sandbox; or no sandbox was free
         return Answer().failed(failure_of(exc))
-
-
-def _with(deltas: Iterable[Delta], answer: Answer, request: Mapping[str, Any]) -> Answer:
-    """Return *answer* with what calls changed that ended after its code."""
-    for delta in deltas:
-        answer = replace(answer, delta=answer.delta.then(delta, before=request["context"]["state"]))
-    return answer
 
 
 def _bounded(warnings: Iterable[str]) -> tuple[str, ...]:

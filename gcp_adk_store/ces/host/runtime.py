@@ -15,8 +15,7 @@ from gcp_adk_store.ces.guest.models import NotJsonError, plain, sendable
 from gcp_adk_store.ces.host.admission import Machine, Room, open_sandbox
 from gcp_adk_store.ces.host.engine import Engine
 from gcp_adk_store.ces.host.invocation import Invocation, RunOptions, ToolCall
-from gcp_adk_store.ces.host.logs import NoteRun
-from gcp_adk_store.ces.host.results import MAY_CHANGE, Answer, CallbackRun, Reply, ToolRun
+from gcp_adk_store.ces.host.results import MAY_CHANGE, Answer, CallbackRun, NoteRun, Reply, ToolRun
 from gcp_adk_store.ces.host.session_context import to_object
 from gcp_adk_store.ces.host.session_runs import Opened, SessionRuns
 from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKeyLike

@@ -19,8 +19,7 @@ from google.genai import types
 
 from gcp_adk_store.ces.host.engine import or_failed
 from gcp_adk_store.ces.host.invocation import Invocation, failure_of
-from gcp_adk_store.ces.host.logs import NoteRun, RunLog, logs_of_run, with_logs
-from gcp_adk_store.ces.host.results import Answer, ToolRun
+from gcp_adk_store.ces.host.results import Answer, NoteRun, RunLog, ToolRun, logs_of_run, with_logs
 from gcp_adk_store.ces.host.session_context import (
     events_of,
     is_fleeting,

@@ -243,28 +243,27 @@ class HttpPolicy:
         """
         if url.scheme not in _PORTS or not url.host:
             raise RefusedError(f"{url.scheme or 'no scheme'}: only http and https URLs can be requested")
+        host, port = _host(url), _port(url)
         if not any(entry.fits(url) for entry in self.allowed_hosts()):
-            asked = f"{_host(url)}:{_port(url)}"
-            standard = _port(url) == _PORTS[url.scheme]
+            entry = host if port == _PORTS[url.scheme] else f"{host}:{port}"
             raise RefusedError(
-                f"{asked} is not among the allowed hosts; run with --allow-host "
-                f"{_host(url) if standard else asked}, or name it in HttpPolicy.allow"
+                f"{host}:{port} is not among the allowed hosts; run with --allow-host {entry}, or name it in "
+                "HttpPolicy.allow"
             )
-        if not 0 < _port(url) <= _LARGEST_PORT:
-            raise RefusedError(f"{_port(url)} is not a port")
+        if not 0 < port <= _LARGEST_PORT:
+            raise RefusedError(f"{port} is not a port")
         try:
             async with asyncio.timeout(self.look_up_timeout_s) as clock:
-                place = _host(url), _port(url)
-                found = await (self.resolver(*place) if self.resolver else look_up(*place, asker))
+                found = await (self.resolver(host, port) if self.resolver else look_up(host, port, asker))
         except TimeoutError as exc:
             if not clock.expired():
                 raise
             raise RefusedError(
-                f"{_host(url)} was not looked up within the {self.look_up_timeout_s:g} s of look_up_timeout_s"
+                f"{host} was not looked up within the {self.look_up_timeout_s:g} s of look_up_timeout_s"
             ) from exc
         if not found:
-            raise RefusedError(f"{_host(url)} has no address")
-        return [self._checked(text, _host(url)) for text in found]
+            raise RefusedError(f"{host} has no address")
+        return [self._checked(text, host) for text in found]
 
     def _checked(self, text: str, host: str) -> str:
         address = read_address(text)
