@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, Final, TypeAlias
 
 import httpx
@@ -23,8 +23,8 @@ from gcp_adk_store.kernel.operation import require_members
 Address: TypeAlias = IPv4Address | IPv6Address
 
 # Of the registries of special-purpose addresses: Python's own idea of them changed between its releases.
-_REFUSED_4: Final = tuple(
-    IPv4Network(text)
+_REFUSED: Final = tuple(
+    ip_network(text)
     for text in (
         "0.0.0.0/8",
         "10.0.0.0/8",
@@ -42,21 +42,15 @@ _REFUSED_4: Final = tuple(
         "203.0.113.0/24",
         "224.0.0.0/4",
         "240.0.0.0/4",
-    )
-)
-_PUBLIC_6: Final = IPv6Network("2000::/3")
-_REFUSED_6: Final = tuple(
-    IPv6Network(text)
-    for text in (
         "2001::/23",  # Teredo among others
         "2001:db8::/32",
         "2002::/16",  # 6to4: an IPv4 address in disguise
         "3fff::/20",
     )
 )
-_TRANSLATED: Final = IPv6Network("64:ff9b::/96")
-_LOOPBACK_4: Final = IPv4Network("127.0.0.0/8")
-_LOOPBACK_6: Final = IPv6Address("::1")
+_PUBLIC: Final = (ip_network("0.0.0.0/0"), ip_network("2000::/3"))
+"""What may be public; only a network of an address's own version has it."""
+_TRANSLATED: Final = ip_network("64:ff9b::/96")
 
 
 def read_address(text: str) -> Address:
@@ -78,16 +72,9 @@ def read_address(text: str) -> Address:
 
 def is_public(address: Address) -> bool:
     """Whether *address* is one of the internet's, and no special one."""
-    if isinstance(address, IPv4Address):
-        return not any(address in network for network in _REFUSED_4)
-    return address in _PUBLIC_6 and not any(address in network for network in _REFUSED_6)
-
-
-def is_loopback(address: Address) -> bool:
-    """Whether *address* is a loopback address of this machine."""
-    if isinstance(address, IPv4Address):
-        return address in _LOOPBACK_4
-    return address == _LOOPBACK_6
+    return any(address in network for network in _PUBLIC) and not any(
+        address in network for network in _REFUSED
+    )
 
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -174,7 +161,7 @@ class AllowedHost:
     def is_here(self) -> bool:
         """Whether it names this machine, by a loopback address or as ``localhost``."""
         try:
-            return self.name == "localhost" or is_loopback(read_address(self.name))
+            return self.name == "localhost" or read_address(self.name).is_loopback
         except ValueError:
             return False
 
@@ -267,9 +254,9 @@ class HttpPolicy:
 
     def _checked(self, text: str, host: str) -> str:
         address = read_address(text)
-        if is_public(address) or (self.allow_loopback and is_loopback(address)):
+        if is_public(address) or (self.allow_loopback and address.is_loopback):
             return text
-        hint = " (HttpPolicy.allow_loopback)" if is_loopback(address) else ""
+        hint = " (HttpPolicy.allow_loopback)" if address.is_loopback else ""
         raise RefusedError(f"{host} is {text}, which is not a public address{hint}")
 
 

@@ -14,7 +14,7 @@ import pytest
 from gcp_adk_store.ces import HttpPolicy, RuntimeSettings
 from gcp_adk_store.ces.host.invocation import Invocation
 from gcp_adk_store.ces.http.fetching import Fetched, HttpAccess, Outgoing
-from gcp_adk_store.ces.http.policy import AllowedHost, is_loopback, is_public, read_address
+from gcp_adk_store.ces.http.policy import AllowedHost, is_public, read_address
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.host.web import Web
 from tests.support.clock import PassingTime
@@ -88,7 +88,7 @@ async def test_a_name_of_a_special_address_is_refused(before: list[str]) -> None
             assert (name, port) == ("inside.test", 80)
             return [*before, address]
 
-        for allow_loopback in {False, not is_loopback(read_address(address))}:
+        for allow_loopback in {False, not read_address(address).is_loopback}:
             policy = HttpPolicy(allow=["*:*"], resolver=resolve, allow_loopback=allow_loopback)
             assert_refused(await fetched("http://inside.test/", policy), "is not a public address")
 
