@@ -6,6 +6,7 @@ servers, server variables and parameter styles, and copies each reference (5 s f
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Self
@@ -237,10 +238,11 @@ class OpenApiTool:
 def operation_names(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the operations of *document*; what is malformed has none."""
     paths = document.get("paths")
-    for path, item in paths.items() if isinstance(paths, Mapping) else ():
-        for method, spec in item.items() if isinstance(item, Mapping) else ():
-            if method in _METHODS and isinstance(spec, Mapping):
-                yield _name(spec, method, str(path))
+    for path, found in paths.items() if isinstance(paths, Mapping) else ():
+        with suppress(InvalidInputError):
+            for method, spec in _Document(document).item(path, found).items():
+                if method in _METHODS and isinstance(spec, Mapping):
+                    yield _name(spec, method, path)
 
 
 def _name(spec: Mapping[str, Any], method: str, path: str) -> str:
@@ -252,20 +254,24 @@ class _Document:
     """An OpenAPI document, and where its operations are, if not at the document's servers."""
 
     root: Mapping[str, Any]
-    server: str | None
-    marked: bool
+    server: str | None = None
+    marked: bool = False
     """Whether the session gives something of it."""
 
     def operations(self) -> Iterator[Operation]:
         for path, found in _mapping(self.root.get("paths"), "paths").items():
-            if str(path).startswith("x-"):  # an extension of the document
-                continue
-            if not str(path).startswith("/"):
-                raise InvalidInputError(
-                    f"the OpenAPI document has the path {str(path)[:40]!r}, which must begin with /"
-                )
-            item = self._resolved(found, path)
+            item = self.item(path, found)
             yield from (self._operation(path, item, method) for method in _METHODS if method in item)
+
+    def item(self, path: Any, found: Any) -> Mapping[str, Any]:
+        """Return the operations of *path* by their methods, among others."""
+        if str(path).startswith("x-"):  # an extension of the document
+            return {}
+        if not str(path).startswith("/"):
+            raise InvalidInputError(
+                f"the OpenAPI document has the path {str(path)[:40]!r}, which must begin with /"
+            )
+        return self._resolved(found, path)
 
     def _operation(self, path: str, item: Mapping[str, Any], method: str) -> Operation:
         where = f"{method.upper()} {path}"

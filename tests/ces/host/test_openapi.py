@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store.ces import HttpPolicy, OpenApiTool
+from gcp_adk_store.ces.tools.openapi import operation_names
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.host.runs import KEY, Make, ran, result_of
 from tests.ces.host.web import Web
@@ -72,6 +73,15 @@ def test_operations_have_names_and_descriptions(web: Web) -> None:
     assert tool.operations["Bank_getAccount"].description == "Reads an account."
     assert titled.display_name == "Bank_API"
     assert titled.operations["Bank_API_form"].server == "https://eu.bank.test/v2"
+
+
+def test_operations_of_a_path_elsewhere_in_the_document_have_names_too() -> None:
+    """An app offers tools by these names, before it reads how they are called; extensions have none."""
+    item = {"get": {"operationId": "read"}, "parameters": [ID]}
+    paths = {"/a/{id}": {"$ref": "#/items/a"}, "/b": {"put": {"operationId": "form"}}, "x-c": {"get": {}}}
+    spec = document({**paths, "/d": {"$ref": "#/nowhere"}}, items={"a": item})
+
+    assert ["read", "form"] == [*operation_names(spec)]
 
 
 async def test_arguments_go_where_they_belong(make: Make, web: Web) -> None:
