@@ -137,8 +137,6 @@ class Places:
         # Reentrant: the garbage collector may end a run of a closed loop within any block here.
         self._guard = threading.RLock()
         self._held: set[_Request] = set()
-        self._running: Counter[int] = Counter()
-        self._of_session: dict[Hashable, Counter[int]] = {}
         self._queues: OrderedDict[Hashable, OrderedDict[Hashable, deque[_Request]]] = OrderedDict()
         """By user and session, in the order of their next turns."""
 
@@ -159,8 +157,8 @@ class Places:
         request = _Request(user, session, len(clocks), room, Permit(session))
         with self._guard:
             self._reclaim()
-            if self._is_free(request):
-                self._hold(request)
+            if self._is_free(request, self._running()):
+                self._held.add(request)
             else:
                 of_user = self._queues.setdefault(user, OrderedDict())
                 of_user.setdefault(session, deque()).append(request)
@@ -191,35 +189,34 @@ class Places:
     def _release(self, request: _Request) -> None:
         """Free the place of *request*, or remove it from its queue; ignore a place that was reclaimed."""
         with self._guard:
-            if request in self._held:
-                self._free(request)
-            else:
-                self._remove(request)
+            self._held.discard(request)
+            self._remove(request)
             self._hand_out()
 
     def _reclaim(self) -> None:
         """Free the places of runs whose event loops have ended."""
         now = time.monotonic()
         lost = [each for each in self._held if each.permit.is_lost(now, after_s=_STOPPED_LOOP_S)]
-        for request in lost:
-            self._free(request)
         if lost:
+            self._held.difference_update(lost)
             self._hand_out()
 
     def _hand_out(self) -> None:
         """Give places to those who wait and can begin, one user after the other."""
-        while any(self._give_to(user) for user in [*self._queues]):
-            pass
+        given = True
+        while given:
+            running = self._running()
+            given = any(self._give_to(user, running) for user in [*self._queues])
 
-    def _give_to(self, user: Hashable) -> bool:
+    def _give_to(self, user: Hashable, running: Counter[int]) -> bool:
         of_user = self._queues[user]
         for request in (request for queue in of_user.values() for request in queue):
-            if self._is_free(request):
+            if self._is_free(request, running):
                 self._queues.move_to_end(user)
                 of_user.move_to_end(request.session)
                 self._remove(request)
                 if request.permit.grant():
-                    self._hold(request)
+                    self._held.add(request)
                 return True
         return False
 
@@ -235,26 +232,15 @@ class Places:
         if not of_user:
             del self._queues[request.user]
 
-    def _is_free(self, request: _Request) -> bool:
-        of_session = self._of_session.get(request.session, Counter())
-        return request.room.has_place(
-            of_session, request.depth, most=request.room.per_session
-        ) and request.room.has_place(self._running, request.depth, most=request.room.places)
+    def _running(self, session: Hashable = None) -> Counter[int]:
+        """Return how many runs hold places at each depth: all, or those of *session*."""
+        return Counter(each.depth for each in self._held if session in {None, each.session})
 
-    def _hold(self, request: _Request) -> None:
-        self._held.add(request)
-        self._count(request, 1)
-
-    def _free(self, request: _Request) -> None:
-        self._held.discard(request)
-        self._count(request, -1)
-
-    def _count(self, request: _Request, change: int) -> None:
-        of_session = self._of_session.setdefault(request.session, Counter())
-        of_session[request.depth] += change
-        self._running[request.depth] += change
-        if not any(of_session.values()):
-            del self._of_session[request.session]
+    def _is_free(self, request: _Request, running: Counter[int]) -> bool:
+        room = request.room
+        return room.has_place(running, request.depth, most=room.places) and room.has_place(
+            self._running(request.session), request.depth, most=room.per_session
+        )
 
 
 _PLACES: Final[WeakKeyDictionary[Sandbox, Places]] = WeakKeyDictionary()
