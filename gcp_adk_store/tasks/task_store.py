@@ -1,15 +1,32 @@
-"""Store A2A tasks, as the task store of ``a2a-sdk``."""
+"""Store A2A tasks, as the task store of ``a2a-sdk``; each write has a condition."""
 
-from dataclasses import dataclass
-from typing import Final, Unpack
+import heapq
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, NamedTuple, Unpack
 
-from gcp_adk_store.errors import StoredDataError
+from google.adk.platform import uuid as platform_uuid
+
+from gcp_adk_store.codec.writes import Delete, Document, Must, Page
+from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError
 from gcp_adk_store.kernel.calls import checks_kinds, operation
-from gcp_adk_store.kernel.concurrency import Lru
+from gcp_adk_store.kernel.concurrency import Lru, offload
 from gcp_adk_store.kernel.ports import Documents
-from gcp_adk_store.tasks.format import TaskHeader
-from gcp_adk_store.tasks.owned import OwnedOptions
-from gcp_adk_store.tasks.records import TaskRecords, Version
+from gcp_adk_store.kernel.transact import (
+    CHANGED,
+    Attempts,
+    Changed,
+    Commit,
+    Decision,
+    Done,
+    Writes,
+    read_whole,
+    transact,
+)
+from gcp_adk_store.tasks.decide import Version, over, version_of
+from gcp_adk_store.tasks.format import HEADER_FIELDS, Packed, StoredTask, TaskHeader, joined, unpack_task
+from gcp_adk_store.tasks.owned import LeftOut, OwnedOptions, OwnedStore
 from gcp_adk_store.tasks.sdk import needs_a2a
 
 with needs_a2a():
@@ -25,6 +42,14 @@ with needs_a2a():
 _KNOWN_BYTES: Final = 64 * 1024 * 1024
 """Memory for the tasks whose versions the store remembers; most of them are in use by a server anyway."""
 
+_KNOWN_SAVES: Final = 10_000
+"""Saves that a process remembers, to know them again: of tasks that several subscribers follow."""
+
+_LIGHT_BYTES: Final = 128 * 1024
+"""Compressing more than this blocks the event loop for several milliseconds."""
+
+_HEADERS_AT_ONCE: Final = 1000
+
 _NANOS: Final = 1_000_000_000
 
 
@@ -39,8 +64,16 @@ class _Known:
     size: int
 
 
+class _Made(NamedTuple):
+    """A save of this object that comes from one content to another."""
+
+    save_id: str
+    version: Version | None
+    """What it stored; ``None`` as long as that is unknown."""
+
+
 @checks_kinds
-class TaskStore(TaskRecords, A2aTaskStore):
+class TaskStore(OwnedStore, A2aTaskStore):
     """The task store of ``a2a-sdk`` over any documents, for any number of processes.
 
     Each owner, as the SDK's owner resolver names them, has tasks of their own. An acknowledged save is
@@ -63,6 +96,8 @@ class TaskStore(TaskRecords, A2aTaskStore):
         """Prepare the store; the arguments are those of :class:`OwnedStore`, as are the errors."""
         super().__init__(documents, **options)
         self._known = Lru[int, _Known](_KNOWN_BYTES, size_of=lambda known: known.size)
+        self._saves = Lru[tuple[str, str, str, str], _Made](_KNOWN_SAVES)
+        """Saves of this object by owner, id, and content before and after."""
 
     async def save(self, task: Task, context: ServerCallContext) -> None:
         """Store *task* as a whole for the owner of *context*; 1 commit, of a large task too.
@@ -99,7 +134,8 @@ class TaskStore(TaskRecords, A2aTaskStore):
         """Return a page of the owner's tasks, filtered and ordered as the SDK's own stores do.
 
         The latest status comes first; tasks of the same time are in descending order of their ids.
-        ``total_size`` counts all chosen tasks, so each call reads the headers of all tasks of the owner.
+        ``total_size`` counts all chosen tasks, so each call reads the headers of all tasks of the owner, a
+        thousand in each RPC, then the tasks of the page.
 
         A task that cannot be read is left out, because the answer has no place for it, and a warning in the
         log names it; :meth:`get` of it raises. ``total_size`` has one whose content is damaged, except on its
@@ -126,37 +162,221 @@ class TaskStore(TaskRecords, A2aTaskStore):
         await self.delete_task(task_id=task_id, owner=self._owner_of(context))
 
     @operation
+    async def save_task(
+        self, *, task_id: str, owner: str, header: TaskHeader, body: bytes, derived_from: Version | None
+    ) -> Version:
+        """Store a task; return its version.
+
+        Args:
+            task_id: Its id, as *header* has it; errors name it.
+            owner: Whose it is.
+            header: What listings read of it.
+            body: The task as protobuf.
+            derived_from: The version that the task derives from. Its content counts: one that was stored
+                again is the same. If this object made the same content of it before, that save counts for
+                this one, too. ``None`` if it is unknown: then it replaces any, but none that has ended
+                unless it has.
+
+        Raises:
+            TaskConflictError: the stored task is not of the version *derived_from*, or may not be replaced.
+            InvalidInputError: an id or the task is too large.
+            OutcomeUnknownError: not answered before the deadline.
+        """
+        known, path = derived_from, self._layout.task(owner, task_id)
+        packed = await offload(lambda: Packed.of(body), light=len(body) <= _LIGHT_BYTES)
+        expiry = await self._expiry(path)
+        same = None if known is None else (owner, task_id, known.sha256, packed.sha256)
+        made = None if same is None else self._saves.lookup(same)
+        # Saves that make the same of the same have one id: each knows what another one stores beside it.
+        save_id = _new_save_id() if made is None else made.save_id
+        if same is not None and made is None:
+            self._saves.put(same, _Made(save_id, None))
+
+        def noted(saved: Version) -> Version:
+            if same is not None:
+                self._saves.put(same, _Made(save_id, saved))
+            return saved
+
+        def commit(stored: Version | None) -> Commit[Version]:
+            must, before = (Must.BE_ABSENT, ()) if stored is None else (stored.update_time, stored.pieces)
+            pieces = self._layout.pieces(path, packed.sha256, packed.pieces)
+            return Commit(
+                self._layout.put_task(
+                    owner, header, packed, save_id=save_id, must=must, expiry=expiry, before=before
+                ),
+                lambda written: noted(Version(written[0].update_time, pieces, packed.sha256)),
+            )
+
+        def decide(found: StoredTask | None, attempts: Attempts) -> Decision[Version]:
+            if not attempts.refused:
+                return commit(known)
+            if found is not None and found.save_id == save_id:
+                # An earlier attempt, whose answer was lost, or a save that made the same of the same.
+                return Done(noted(version_of(found)))
+            if attempts.maybe_applied:
+                raise OutcomeUnknownError(
+                    "sent and not answered, and then changed by another writer; get the task before saving it"
+                )
+            made = None if same is None else self._saves.lookup(same)
+            before = None if made is None else made.version
+            done = over(known, found, header, packed, made_before=before, renews=expiry is not None)
+            if done is not None:
+                return Done(done)
+            return commit(None if found is None else version_of(found))
+
+        unread: tuple[StoredTask | None] = (None,)
+        return await transact(self._documents, partial(self._find, path), decide, known=unread)
+
+    @operation
+    async def get_task(self, *, task_id: str, owner: str) -> tuple[bytes, Version] | None:
+        """Return a task as protobuf and its version, ``None`` if it does not exist or has expired.
+
+        It takes 1 RPC, and 1 more for a large task.
+        """
+        return await self._get(self._layout.task(owner, task_id))
+
+    @operation
     async def list_tasks(self, *, owner: str, params: ListTasksRequest, size: int) -> ListTasksResponse:
         """Return a page as :meth:`list` does."""
         since = None
         if params.HasField("status_timestamp_after"):
             since = _in_order(params.status_timestamp_after)
 
-        def is_chosen(task: TaskHeader) -> bool:
+        def is_chosen(task: StoredTask) -> bool:
+            header = task.header
             return (
-                (not params.context_id or task.context_id == params.context_id)
-                and (not params.status or task.state == params.status)
-                and (since is None or (task.time is not None and task.time >= since))
+                not task.has_expired
+                and (not params.context_id or header.context_id == params.context_id)
+                and (not params.status or header.state == params.status)
+                and (since is None or (header.time is not None and header.time >= since))
             )
 
         place = None if not params.page_token else _place_of(params.page_token)
-        listed = await self._list(
-            owner,
-            chosen=is_chosen,
-            after=lambda task: place is None or task.order < place,
-            limit=size,
-            decode=_task_of,
-        )
+        left_out = LeftOut()
+        page = Page(field=None, descending=False, limit=_HEADERS_AT_ONCE, after=None)
+        best: list[StoredTask] = []
+        total = 0
+        while True:
+            found = await self._documents.query(
+                self._layout.owner(owner), self._layout.tasks_collection, fields=HEADER_FIELDS, page=page
+            )
+            tasks = []
+            for header in found:
+                with left_out.unreadable():
+                    tasks.append(self._layout.read_task(header))
+            tasks = [task for task in tasks if is_chosen(task)]
+            total += len(tasks)
+            later = [task for task in tasks if place is None or task.header.order < place]
+            best = heapq.nlargest(size + 1, [*best, *later], key=lambda task: task.header.order)
+            if len(found) < page.limit:
+                break
+            page = replace(page, after=(0.0, found[-1].path))
+        shown = best[:size]
+        read = await self._read([task.path for task in shown], left_out)
+        left_out.report()
         return ListTasksResponse(
-            tasks=listed.tasks,
-            total_size=listed.total,
-            next_page_token="" if listed.last is None else _token_of(listed.last),
+            tasks=read,
+            total_size=total - (len(shown) - len(read)),
+            next_page_token=_token_of(shown[-1].header) if len(best) > size else "",
             page_size=size,
         )
+
+    async def _read(self, paths: Sequence[str], left_out: LeftOut) -> Sequence[Task]:
+        """Return the tasks at *paths* that are still there, without those that cannot be read."""
+        documents = await self._documents.get(paths) if paths else []
+        read = []
+        for document in documents:
+            if document is None:
+                continue  # deleted meanwhile
+            with left_out.unreadable():
+                body = await self._body(self._layout.read_task(document))
+                if body is None:
+                    newer = await self._get(document.path)
+                    body = None if newer is None else newer[0]
+                if body is not None:
+                    read.append(_task_of(body, document.path))
+        return read
+
+    @operation
+    async def delete_task(self, *, task_id: str, owner: str) -> None:
+        """Remove a task as :meth:`delete` does."""
+        path = self._layout.task(owner, task_id)
+
+        async def look() -> Writes:
+            found = await self._documents.get([path], fields=("pieces",))
+            return [each async for some in self._removals([one for one in found if one]) for each in some]
+
+        def decide(removals: Writes, _: Attempts) -> Decision[None]:
+            if not removals:
+                return Done(None)
+            return Commit(removals, lambda _: None)
+
+        await transact(self._documents, look, decide, advice="call it again")
+
+    @operation
+    async def delete_owner_tasks(self, *, owner: str) -> None:
+        """Remove all tasks of an owner, as the owner resolver names them; damaged tasks too.
+
+        It removes what was stored when it began. The owner's push notification configs are in the other
+        store: :meth:`~gcp_adk_store.tasks.FirestorePushNotificationConfigStore.delete_owner_configs`.
+        For 500 tasks it takes 1 query and 1 commit, and 1 of both for each task in pieces.
+
+        Raises:
+            OutcomeUnknownError: some tasks may be removed, and some not; calling again removes the rest.
+        """
+        await self._erase(owner, self._layout.tasks_collection, fields=("pieces",), removals=self._removals)
+
+    async def _removals(self, tasks: Sequence[Document]) -> AsyncIterator[Writes]:
+        whole = [task for task in tasks if task.fields.get("pieces") == 0]
+        if whole:
+            yield [Delete(path=task.path, must=task.update_time) for task in whole]
+        for task in tasks:
+            if task.fields.get("pieces") == 0:
+                continue
+            pieces = await self._documents.query(
+                task.path, self._layout.pieces_collection, fields=("format",)
+            )
+            yield [
+                Delete(path=task.path, must=task.update_time),
+                *(Delete(path=piece.path) for piece in pieces),
+            ]
+
+    async def _get(self, path: str) -> tuple[bytes, Version] | None:
+        async def look() -> tuple[bytes, Version] | Changed | None:
+            found = await self._find(path)
+            if found is None or found.has_expired:
+                return None
+            body = await self._body(found)
+            if body is not None:
+                return body, version_of(found)
+            again = await self._find(path)
+            if again is not None and again.update_time == found.update_time:
+                raise StoredDataError(f"{path} lacks a part; delete the task or restore the part")
+            return CHANGED
+
+        return await read_whole(self._documents.deadline_s, look)
+
+    async def _find(self, path: str) -> StoredTask | None:
+        (document,) = await self._documents.get([path])
+        return None if document is None else self._layout.read_task(document)
+
+    async def _body(self, found: StoredTask) -> bytes | None:
+        """Return the protobuf body of a task; ``None`` if a piece is missing."""
+        data = found.packed
+        if data is None:
+            data = joined(await self._documents.get(found.pieces)) if found.pieces else b""
+            if data is None:
+                return None
+        return await offload(lambda: unpack_task(found, data), light=len(data) <= _LIGHT_BYTES)
 
     def _remember(self, task: Task, owner: str, version: Version, size: int) -> None:
         # As an object of the SDK, a task takes several times its size as bytes.
         self._known.put(id(task), _Known(task, owner, version, 1024 + 4 * size))
+
+
+def _new_save_id() -> str:
+    """Return a random id, by which one save differs from every other."""
+    return platform_uuid.new_uuid().replace("-", "")
 
 
 def _token_of(task: TaskHeader) -> str:
