@@ -247,6 +247,16 @@ class Segment:
     """Conflicts with appends while the tail held these events."""
 
 
+def whole_segments(segments: Sequence[Segment], count: int) -> tuple[int, int]:
+    """Return how many of *segments* have no event after their first *count* ones, and how many these hold."""
+    held = 0
+    for number, segment in enumerate(segments):
+        if held + len(segment.texts) > count:
+            return number, held
+        held += len(segment.texts)
+    return len(segments), held
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventPlace:
     """A place between two events of a session.

@@ -870,10 +870,7 @@ DEFECTS: Final = (
     Defect(
         "a redaction of a summary leaves what its own segment keeps for it",
         "Operation by operation", "sessions/redact/run.py",
-        "            start += len(segment.texts)\n            if segment.window and start > first:\n"
-        "                found.append(path)\n",
-        "            if segment.window and start > first:\n                found.append(path)\n"
-        "            start += len(segment.texts)\n",
+        "if segment.window and span.stop > first", "if segment.window and span.start > first",
         ("summaries",),
         "a redaction also removes the window of the event's own segment",
     ),

@@ -7,7 +7,6 @@ from typing import Self
 from google.adk.events import Event
 
 from gcp_adk_store.model.session_fields import Archived
-from gcp_adk_store.model.sessions import Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,19 +66,6 @@ def before_whole_turns(events: Sequence[EventFacts], most: int) -> int:
         if count <= min(most, earliest):
             return count
     return 0
-
-
-def whole_segments(segments: Sequence[Segment], *, begin: int, kept: int) -> int:
-    """Return how many of *segments* have no event after the first *kept* ones of their session.
-
-    *begin* is the number of events before them.
-    """
-    end = begin
-    for count, segment in enumerate(segments):
-        end += len(segment.texts)
-        if end > kept:
-            return count
-    return len(segments)
 
 
 def archived_with(before: Archived, numbers: Sequence[int], kept: int) -> Archived:

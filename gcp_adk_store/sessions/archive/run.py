@@ -22,13 +22,12 @@ from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.model.session_fields import Archived
-from gcp_adk_store.model.sessions import Segment, StoredSession
+from gcp_adk_store.model.sessions import Segment, StoredSession, whole_segments
 from gcp_adk_store.sessions.archive.decide import (
     EventFacts,
     SessionArchive,
     archived_with,
     before_whole_turns,
-    whole_segments,
 )
 from gcp_adk_store.sessions.read.completion import decode_events
 from gcp_adk_store.sessions.read.reader import SessionReader, segment_missing
@@ -176,7 +175,7 @@ class _Run:
         segments = await self._segments(stored, numbers)
         if segments is None:
             return None
-        going = whole_segments(segments, begin=begin, kept=self._kept)
+        going, _ = whole_segments(segments, self._kept - begin)
         payloads = [await offload(partial(archive_payload, one), light=False) for one in segments[:going]]
         outdated: set[PayloadRef] = set()
         for number, segment, payload in zip(numbers, segments, payloads, strict=False):

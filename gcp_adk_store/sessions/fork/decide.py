@@ -1,38 +1,24 @@
 """Decide what a fork takes over from the session that it begins with."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from gcp_adk_store.model.history import fold
-from gcp_adk_store.model.sessions import Segment
+from gcp_adk_store.model.sessions import Segment, whole_segments
 
 
-def kept_segments(
-    segments: Sequence[Segment], tail: Sequence[str], count: int
-) -> tuple[list[Segment], list[str]]:
-    """Return the whole segments among the first *count* events, and the texts of the events after them."""
-    kept: list[Segment] = []
-    for segment in segments:
-        if count < len(segment.texts):
-            return kept, list(segment.texts[:count])
-        kept.append(segment)
-        count -= len(segment.texts)
-    return kept, list(tail[:count])
+def spread(segments: Sequence[Segment], texts: Sequence[str]) -> tuple[list[Segment], list[str]]:
+    """Return those of *segments* that *texts*, the first events of a session, fill, and the texts after them.
 
-
-def with_texts(
-    segments: Sequence[Segment], tail: Sequence[str], changed: Mapping[int, str]
-) -> tuple[list[Segment], list[str]]:
-    """Return *segments* and *tail* with the *changed* texts in place of those of the same numbers."""
-    if not changed:
-        return [*segments], [*tail]
+    They hold the *texts*, of which some may be other words for the events.
+    """
     found: list[Segment] = []
     start = 0
-    for segment in segments:
-        texts = [changed.get(number, text) for number, text in enumerate(segment.texts, start)]
-        found.append(replace(segment, texts=texts))
-        start += len(texts)
-    return found, [changed.get(number, text) for number, text in enumerate(tail, start)]
+    for segment in segments[: whole_segments(segments, len(texts))[0]]:
+        end = start + len(segment.texts)
+        found.append(replace(segment, texts=texts[start:end]))
+        start = end
+    return found, [*texts[start:]]
 
 
 def chained(segments: Iterable[Segment], head: bytes) -> list[Segment]:

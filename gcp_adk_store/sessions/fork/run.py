@@ -1,10 +1,10 @@
 """Fork sessions: make one with the history of another up to a point, which shares nothing with it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from google.adk.events import Event
 from google.adk.platform import time as platform_time
@@ -27,11 +27,11 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import Payload, PayloadRef
 from gcp_adk_store.model.session_fields import Summary
 from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
-from gcp_adk_store.sessions.fork.decide import chained, kept_segments, with_texts
+from gcp_adk_store.sessions.fork.decide import chained, spread
 from gcp_adk_store.sessions.fork.format import fork_writes, in_commits, payload_elsewhere, text_elsewhere
 from gcp_adk_store.sessions.lifecycle.building import SessionBuilder
 from gcp_adk_store.sessions.lifecycle.run import SessionArtifacts, SessionLifecycle
-from gcp_adk_store.sessions.read.completion import Found, Past, in_initial, in_texts, refs_in
+from gcp_adk_store.sessions.read.completion import Found, Past, refs_in
 from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.sessions.read.session_objects import made_session
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -142,12 +142,13 @@ class SessionForks:
     async def _planned(
         self, whole: StoredSession, past: Past, target: SessionKey, ttl_seconds: float | None
     ) -> _Fork:
-        count = past.count
+        count, texts = past.count, past.texts[: past.count]
         epoch = platform_uuid.new_uuid().replace("-", "")
         initial = past.segments[0].initial if past.segments else whole.initial
-        taken, rest = kept_segments(past.segments, whole.tail, count)
-        changed, anew = await self._elsewhere(whole, past.events[:count], taken, rest)
-        segments, tail = with_texts(taken, rest, changed)
+        changed, anew = await self._elsewhere(whole, past.events[:count], texts)
+        segments, tail = spread(
+            past.segments, [changed.get(number, text) for number, text in enumerate(texts)]
+        )
         audits = audits_again(
             lost_audits(past.texts, count), time=self._storage.documents.clock.now(), limits=self._limits
         )
@@ -175,8 +176,10 @@ class SessionForks:
                 ),
                 light=False,
             )
-        refs = await self._references(whole, taken, rest, state, initial)
-        refs -= {*anew, *(payload.ref for payload in payloads)}
+        refs = set[PayloadRef]()
+        if whole.spilled:
+            refs |= refs_in(state).union(await self._reader.in_initial(whole, past), *past.references[:count])
+            refs -= {*anew, *(payload.ref for payload in payloads)}
         payloads += anew.values()
         spilled = frozenset(ref.place for ref in (*refs, *(payload.ref for payload in payloads)))
         expiry, parts_at = self._storage.begun(ttl_seconds)
@@ -224,20 +227,15 @@ class SessionForks:
         )
 
     async def _elsewhere(
-        self,
-        source: StoredSession,
-        events: Sequence[StoredEvent],
-        segments: Sequence[Segment],
-        tail: Sequence[str],
+        self, source: StoredSession, events: Sequence[StoredEvent], texts: Sequence[str]
     ) -> tuple[dict[int, str], dict[PayloadRef, Payload]]:
-        """Return the texts of *events* that change in a session of other ids, by their numbers.
+        """Return those of the *texts* of *events* that change in a session of other ids, by their numbers.
 
         The payloads of the *source* that change with them come with what stands in their place.
         """
         numbers = [number for number, one in enumerate(events) if has_internal(one.event)]
         if not numbers:
             return {}, {}
-        texts = [*(text for segment in segments for text in segment.texts), *tail]
         wholes = {number: ref for number in numbers if (ref := references(texts[number]).get(WHOLE))}
         changed = await offload(
             lambda: {number: text_elsewhere(texts[number]) for number in numbers if number not in wholes},
@@ -250,24 +248,6 @@ class SessionForks:
             change = partial(payload_elsewhere, texts[number], ref, data)
             changed[number], anew[ref] = await offload(change, light=False)
         return changed, anew
-
-    async def _references(
-        self,
-        source: StoredSession,
-        segments: Sequence[Segment],
-        tail: Sequence[str],
-        state: Mapping[str, Any],
-        initial: Mapping[str, Any] | PayloadRef | None,
-    ) -> set[PayloadRef]:
-        """Return the references of what the fork takes over."""
-        if not source.spilled:
-            return set()
-        payloads = self._storage.payloads
-        owner = self._storage.layout.session_payloads(source.key, source.epoch)
-        found = refs_in(state) | await in_initial(payloads, owner, initial)
-        for texts in (*(segment.texts for segment in segments), tail):
-            found |= await in_texts(payloads, owner, texts)
-        return found
 
     async def _store(self, fork: _Fork, past: Past, artifacts: SessionArtifacts | None) -> str:
         """Write the documents of *fork*, and copy its artifacts; return the session's update time."""

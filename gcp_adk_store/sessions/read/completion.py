@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from typing import Any, TypeVar
 
 from google.adk.events import Event
@@ -90,16 +91,22 @@ class Past:
         pairs = zip(self.texts, self.events, strict=True)
         return [{*references(text).values(), *one.missing.values()} for text, one in pairs]
 
+    @property
+    def spans(self) -> list[tuple[Segment, range]]:
+        """Its live segments, each with the numbers of its events."""
+        ends = [*accumulate(len(segment.texts) for segment in self.segments)]
+        return [
+            (segment, range(end - len(segment.texts), end))
+            for segment, end in zip(self.segments, ends, strict=True)
+        ]
+
     def archives(self, numbers: Collection[int]) -> set[PayloadRef]:
         """Return the archives that nothing needs once markers replace the events of these *numbers*."""
         found: set[PayloadRef | None] = set()
-        start = 0
-        for segment in self.segments:
-            end = start + len(segment.texts)
+        for segment, span in self.spans:
             found.add(segment.old_archive)
-            if any(start <= number < end for number in numbers):
+            if any(number in span for number in numbers):
                 found.add(segment.archive)
-            start = end
         return {ref for ref in found if ref is not None}
 
     @property

@@ -357,22 +357,18 @@ class Redactor:
         They may have the event, or lack others that a read needs without it: what it summarised, or a call
         that it answered. That of its own segment, too, was made when the event was there.
         """
-        stored, start, found = past.stored, 0, []
+        stored = past.stored
         paths = self._storage.layout.segments(stored.key, stored.epoch, stored.live)
-        for path, segment in zip(paths, past.segments, strict=True):
-            start += len(segment.texts)
-            if segment.window and start > first:
-                found.append(path)
-        return found
+        pairs = zip(paths, past.spans, strict=True)
+        return [path for path, (segment, span) in pairs if segment.window and span.stop > first]
 
     async def _segments(self, past: Past, markers: Mapping[int, str]) -> tuple[list[Write], set[PayloadRef]]:
         """Return the writes of the segments that hold some of the events of *markers*, and their archives."""
-        starts: dict[int, int] = {}
-        start = 0
-        for number, segment in zip(past.stored.live, past.segments, strict=True):
-            if any(start <= one < start + len(segment.texts) for one in markers):
-                starts[number] = start
-            start += len(segment.texts)
+        starts = {
+            number: span.start
+            for number, (_, span) in zip(past.stored.live, past.spans, strict=True)
+            if any(one in span for one in markers)
+        }
         paths = self._storage.layout.segments(past.stored.key, past.stored.epoch, starts)
         found = await self._storage.documents.get(paths) if paths else []
         owner = self._storage.layout.session_payloads(past.stored.key, past.stored.epoch)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.session_fields import Archived, cut_from
-from gcp_adk_store.model.sessions import Segment, StoredSession
+from gcp_adk_store.model.sessions import Segment, StoredSession, whole_segments
 
 
 def followed_by(session: StoredSession, texts: Sequence[str]) -> StoredSession:
@@ -27,15 +27,11 @@ def rewound(stored: StoredSession, segments: Sequence[Segment], kept: int) -> St
     initial state is there if the document takes it back from a segment. State and times stay as they are.
     If only archived events are left, a read of all has them again.
     """
-    live = stored.live
     total = sum(len(segment.texts) for segment in segments) + len(stored.tail)
-    whole, start = 0, 0
-    while whole < len(segments) and start + len(segments[whole].texts) <= kept:
-        start += len(segments[whole].texts)
-        whole += 1
+    whole, start = whole_segments(segments, kept)
     source = segments[whole].texts if whole < len(segments) else stored.tail
     tail = source[: kept - start]
-    first = live[whole] if whole < len(segments) else stored.sealed
+    first = stored.live[whole] if whole < len(segments) else stored.sealed
     begin = segments[whole - 1].chain_end if whole else genesis(stored.epoch)
     return replace(
         stored,
