@@ -223,10 +223,8 @@ class _Prune(StoreDoFn):
 
     def process(self, within: Any) -> Iterator[Any]:
         artifacts = self.store.artifacts if self.store.has_artifacts else None
-        pruner = Pruner(self.store.sessions, artifacts)
-        report = self.run(
-            pruner.prune(app_name=self._app, retention=self._retention, dry_run=self._dry_run, within=within)
-        )
+        pruner = Pruner(self.store.sessions, artifacts, self._retention, dry_run=self._dry_run, within=within)
+        report = self.run(pruner.prune(app_name=self._app))
         for name in ("sessions", *_PRUNED, "in_use", "unreadable"):
             count(name, getattr(report, name))
         yield report

@@ -25,7 +25,6 @@ from gcp_adk_store.sessions.describe.format import HEADER_OF_INFO, read_info
 from gcp_adk_store.sessions.lifecycle.run import SessionLifecycle
 from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.read.reader import SessionReader
-from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.service import SessionService
 
 DAY_S: Final = 86_400.0
@@ -144,11 +143,29 @@ _USER_IDS: Final = 2
 
 
 class Pruner:
-    """Applies retentions to the apps of one store."""
+    """Applies a retention to one app of a store, once."""
 
-    def __init__(self, sessions: SessionService, artifacts: ArtifactService | None) -> None:
+    def __init__(
+        self,
+        sessions: SessionService,
+        artifacts: ArtifactService | None,
+        retention: Retention,
+        *,
+        dry_run: bool,
+        on_progress: OnPruned | None = None,
+        within: NameRange = EVERY_NAME,
+    ) -> None:
+        """Prepare; *within* bounds the users by the paths of their documents."""
         self._storage = sessions.storage
+        self._documents = self._storage.documents
+        self._reader = SessionReader(self._storage, cache_bytes=0, placeholders=True)
+        self._lifecycle = SessionLifecycle(self._storage, self._reader)
+        self._memories = MemoryLayout(self._storage.layout)
         self._artifacts = artifacts
+        self._retention = retention
+        self._on_progress = on_progress
+        self._within = within
+        self._report = PruneReport(app_name="", is_dry_run=dry_run, begun_at=0.0)
         self._bounds = Bounds(
             Pruner,
             system=telemetry.FIRESTORE,
@@ -158,55 +175,20 @@ class Pruner:
         )
 
     @operation
-    async def prune(
-        self,
-        *,
-        app_name: str,
-        retention: Retention,
-        dry_run: bool,
-        on_progress: OnPruned | None = None,
-        within: NameRange = EVERY_NAME,
-    ) -> PruneReport:
-        """As :meth:`gcp_adk_store.Store.prune`; *within* bounds the users by the paths of their documents."""
-        began = PruneReport(
-            app_name=app_name, is_dry_run=dry_run, begun_at=self._storage.documents.clock.now()
-        )
-        run = _Run(self._storage, self._artifacts, retention, began, on_progress=on_progress, within=within)
-        return await run.report()
-
-
-class _Run:
-    """One prune of an app."""
-
-    def __init__(
-        self,
-        storage: SessionStorage,
-        artifacts: ArtifactService | None,
-        retention: Retention,
-        began: PruneReport,
-        *,
-        on_progress: OnPruned | None,
-        within: NameRange,
-    ) -> None:
-        self._storage = storage
-        self._documents = storage.documents
-        self._reader = SessionReader(storage, cache_bytes=0, placeholders=True)
-        self._lifecycle = SessionLifecycle(storage, self._reader)
-        self._memories = MemoryLayout(storage.layout)
-        self._artifacts = artifacts
-        self._retention = retention
-        self._on_progress = on_progress
-        self._within = within
-        self._app = storage.layout.app(began.app_name)
-        self._report = began
-
-    async def report(self) -> PruneReport:
+    async def prune(self, *, app_name: str) -> PruneReport:
+        """As :meth:`gcp_adk_store.Store.prune`."""
+        self._report = replace(self._report, app_name=app_name, begun_at=self._documents.clock.now())
         if self._retention.is_about_sessions:
             async for sessions in self._by_user():
                 await self._sessions_of_user(sessions)
         if self._retention.user_data_idle_days is not None:
             await self._user_data()
         return replace(self._report, ended_at=self._documents.clock.now())
+
+    @property
+    def _app(self) -> str:
+        """Path of the app's document."""
+        return self._storage.layout.app(self._report.app_name)
 
     async def _by_user(self) -> AsyncIterator[list[tuple[SessionInfo, bool]]]:
         """Yield the sessions of each user, each with whether it has a turn now."""

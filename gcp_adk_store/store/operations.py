@@ -352,10 +352,8 @@ class StoreOperations(Closing):
             user_data_idle_days=user_data_idle_days,
             keep_events=keep_events,
         )
-        pruner = Pruner(self._sessions, self._artifacts)
-        return await pruner.prune(
-            app_name=app_name, retention=retention, dry_run=dry_run, on_progress=on_progress
-        )
+        pruner = Pruner(self._sessions, self._artifacts, retention, dry_run=dry_run, on_progress=on_progress)
+        return await pruner.prune(app_name=app_name)
 
     async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
         """Yield unreferenced data of sessions and artifacts; see their ``find_garbage``.

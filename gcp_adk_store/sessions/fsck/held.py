@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
 
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.memory_documents import MemoryLayout
@@ -82,77 +83,64 @@ class Holdings:
         The queries go forward side by side, in the order of names, so that memory holds a page of each and
         the names of one owner. What writers do meanwhile may show in one of them and not in another.
         """
-        streams = [_Stream(self._itself(start))] if start else []
-        levels = [
-            self._layout.apps_collection,
-            self._layout.users_collection,
-            self._layout.sessions_collection,
-        ]
-        depth = 0 if not start else len(start.split("/")) // 2
-        for collection in levels[depth:]:
-            listing = _Listing(collection, "document", None, _WHOLE_AT_ONCE)
-            streams.append(_Stream(self._all(start, listing, all_descendants=collection != levels[0])))
-        if depth < len(levels):
-            heads_of_memories = _Listing(self._memories.collection, "document", None, _WHOLE_AT_ONCE)
-            streams.append(_Stream(self._all(start, heads_of_memories, all_descendants=True)))
-        streams += [_Stream(self._all(start, listing, all_descendants=True)) for listing in self._parts]
-        for stream in streams:
-            await stream.move()
-        while heads := [stream.head for stream in streams if stream.head is not None]:
-            first = min(head.order for head in heads)
-            held = Held()
-            path = ""
-            for stream in streams:
-                while (head := stream.head) is not None and head.order == first:
-                    path = head.owner
-                    if head.kind == "document":
-                        held.document = head.document
-                    else:
-                        getattr(held, head.kind).append(head.document)
-                    await stream.move()
+        layout = self._layout
+        levels = [layout.apps_collection, layout.users_collection, layout.sessions_collection]
+        depth = len(start.split("/")) // 2 if start else 0
+        owners = [*levels[depth:], self._memories.collection] if depth < len(levels) else []
+        listings = [*(_Listing(each, "document", None, _WHOLE_AT_ONCE) for each in owners), *self._parts]
+        streams = [self._itself(start)] if start else []
+        streams += [self._all(start, listing) for listing in listings]
+        heads: list[tuple[tuple[bytes, ...], int, _Head]] = []
+        """The next document of each query, by the order of their owners and of the queries."""
+
+        async def move(number: int) -> None:
+            if (head := await anext(streams[number], None)) is not None:
+                heappush(heads, (head.order, number, head))
+
+        for number in range(len(streams)):
+            await move(number)
+        while heads:
+            (first, _, head), held = heads[0], Held()
+            path = head.owner
+            while heads and heads[0][0] == first:
+                _, number, head = heappop(heads)
+                if head.kind == "document":
+                    held.document = head.document
+                else:
+                    getattr(held, head.kind).append(head.document)
+                await move(number)
             yield path, held
 
     async def _itself(self, path: str) -> AsyncIterator["_Head"]:
         (document,) = await self._documents.get([path])
         if document is not None:
-            yield _Head.of(document, "document")
+            yield _Head(document, "document")
 
-    async def _all(self, parent: str, listing: _Listing, *, all_descendants: bool) -> AsyncIterator["_Head"]:
+    async def _all(self, parent: str, listing: _Listing) -> AsyncIterator["_Head"]:
         async for found, _ in pages(
             self._documents,
             listing.collection,
             parent=parent,
-            all_descendants=all_descendants,
+            all_descendants=listing.collection != self._layout.apps_collection,
             fields=listing.fields,
             limit=listing.limit,
         ):
             for document in found:
-                yield _Head.of(document, listing.kind)
+                yield _Head(document, listing.kind)
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """The next document of a query."""
+class _Head(NamedTuple):
+    """The next document of a query, and where it belongs in :class:`Held`."""
 
-    order: tuple[bytes, ...]
-    """Sorts as Firestore sorts the owner's path."""
-    owner: str
-    kind: str
     document: Document
+    kind: str
 
-    @classmethod
-    def of(cls, document: Document, kind: str) -> "_Head":
-        owner = document.path if kind == "document" else document.path.rsplit("/", 2)[0]
-        return cls(tuple(name.encode() for name in owner.split("/")), owner, kind, document)
+    @property
+    def owner(self) -> str:
+        path = self.document.path
+        return path if self.kind == "document" else path.rsplit("/", 2)[0]
 
-
-class _Stream:
-    """A query that shows its next document."""
-
-    def __init__(self, found: AsyncIterator[_Head]) -> None:
-        self._found = found
-        self.head: _Head | None = None
-
-    async def move(self) -> None:
-        """Go to the next document."""
-        self.head = await anext(self._found, None)
+    @property
+    def order(self) -> tuple[bytes, ...]:
+        """Sorts as Firestore sorts the owner's path."""
+        return tuple(name.encode() for name in self.owner.split("/"))

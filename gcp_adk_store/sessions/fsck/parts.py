@@ -54,7 +54,7 @@ def _origin(header: Header) -> Iterator[Fault]:
         yield header.fault("FSCK115", "origin.session", "is empty")
     if not origin.epoch or origin.epoch == stored.epoch:
         yield header.fault("FSCK115", "origin.epoch", "is empty, or that of the fork itself")
-    if origin.position > stored.revision and not header.restored:
+    if origin.position > stored.revision and not stored.restores:
         says = f"is {origin.position}, rev is {stored.revision}"
         yield header.fault("FSCK115", "origin.position", says)
 

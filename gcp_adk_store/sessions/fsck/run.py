@@ -1,6 +1,6 @@
 """Check the sessions and memories of a user, of an app, or of all."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -10,8 +10,8 @@ from gcp_adk_store.codec.documents import Layout, chunk_owner
 from gcp_adk_store.codec.memories import content_text
 from gcp_adk_store.codec.memory_documents import MemoryLayout
 from gcp_adk_store.codec.stored import read_state
+from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.kernel.ports import Reads
 from gcp_adk_store.kernel.transact import commit_once
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
@@ -19,23 +19,17 @@ from gcp_adk_store.sessions.fsck.faults import Fault, merged
 from gcp_adk_store.sessions.fsck.held import Held, Holdings
 from gcp_adk_store.sessions.fsck.memories import MemoryCheck
 from gcp_adk_store.sessions.fsck.parts import deletion_faults, restore_faults
-from gcp_adk_store.sessions.fsck.session_run import (
-    Reading,
-    SessionLook,
-    orphan_faults,
-)
+from gcp_adk_store.sessions.fsck.session_run import Look, Reading, SessionLook, orphan_faults
 from gcp_adk_store.sessions.fsck.sessions import Header, read_header
-from gcp_adk_store.sessions.read.completion import in_memories, in_texts
+from gcp_adk_store.sessions.read.completion import in_memories, in_texts, refs_in
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 
-async def memory_faults(
-    storage: SessionStorage, reads: Reads, path: str, held: Held, *, full: bool, before: float
-) -> list[Fault]:
+async def memory_faults(look: Look, path: str, held: Held) -> list[Fault]:
     """Return what is wrong with the memories whose head is at *path*."""
-    layout = MemoryLayout(storage.layout)
+    layout = MemoryLayout(look.storage.layout)
     if held.document is None:
-        return await _payload_faults(storage, path, None, held, full=full, before=before)
+        return await _payload_faults(look, path, None, held)
     check = MemoryCheck.of(held.document)
     if isinstance(check, Fault):
         return [check]
@@ -44,21 +38,19 @@ async def memory_faults(
         return []  # a deletion that was interrupted: the next call of the user's removes what is left
     for shard in head.shards:
         place = layout.shard(path, head.epoch, shard.number)
-        check.take_shard(shard, place, (await reads.get([place]))[0])
+        check.take_shard(shard, place, (await look.reads.get([place]))[0])
     for part in head.vectors.parts:
         place = layout.vectors(path, head.epoch, part.number)
-        check.take_vectors(part, place, (await reads.get([place]))[0])
+        check.take_vectors(part, place, (await look.reads.get([place]))[0])
     found = check.end()
     if head.has_ended() and not found:
         return []  # Firestore may have removed some of the payloads
     if any(fault.code in ("FSCK602", "FSCK603") for fault in found):
         return found  # what they refer to is unknown
-    return [*found, *await _payload_faults(storage, path, check, held, full=full, before=before)]
+    return [*found, *await _payload_faults(look, path, check, held)]
 
 
-async def _payload_faults(
-    storage: SessionStorage, path: str, check: MemoryCheck | None, held: Held, *, full: bool, before: float
-) -> list[Fault]:
+async def _payload_faults(look: Look, path: str, check: MemoryCheck | None, held: Held) -> list[Fault]:
     """Return what is wrong with payloads, each of which goes with its memory."""
     faults: list[Fault] = []
     references: dict[PayloadOwner, dict[PayloadRef, str]] = {}
@@ -67,28 +59,21 @@ async def _payload_faults(
             continue
         owner = PayloadOwner(path=path, life=memory.life)
         try:
-            found = await in_texts(storage.payloads, owner, [content_text(text)])
+            found = await in_texts(look.storage.payloads, owner, [content_text(text)])
         except StoredDataError as exc:
             faults.append(Fault(code="FSCK301", path=place, item=memory.life, says=str(exc)))
             continue
         references.setdefault(owner, {}).update(dict.fromkeys(found, place))
-    for owner in dict.fromkeys([*references, *_owners_of(held)]):
-        used = references.get(owner, {})
-        # They expire with their memory, each at its own time.
-        chunks = [
-            replace(chunk, fields={**chunk.fields, "expire_at": None}) if used else chunk
-            for chunk in held.chunks
-            if (chunk_owner(chunk.path) or (None,))[0] == owner
-        ]
-        faults += await Reading(storage, owner).all_faults(
-            used, chunks, before=before, objects_before=0.0 if used else None, full=full
-        )
+    chunks: dict[PayloadOwner, list[Document]] = {}
+    for chunk in held.chunks:
+        if (whose := chunk_owner(chunk.path)) is not None:
+            chunks.setdefault(whose[0], []).append(chunk)
+    for owner in {**references, **chunks}:
+        used, mine = references.get(owner, {}), chunks.get(owner, [])
+        if used:  # they expire with their memory, each at its own time
+            mine = [replace(chunk, fields={**chunk.fields, "expire_at": None}) for chunk in mine]
+        faults += await Reading(look, owner).all_faults(used, mine, objects_before=0.0 if used else None)
     return faults
-
-
-def _owners_of(held: Held) -> list[PayloadOwner]:
-    found = (chunk_owner(chunk.path) for chunk in held.chunks)
-    return [each[0] for each in found if each is not None]
 
 
 @dataclass(slots=True)
@@ -128,10 +113,10 @@ class Checker:
         clock = self._storage.documents.clock
         async for path, held in self._holdings.within(start):
             before = clock.now() - older_than_s
-            reads = self._storage.documents
-            faults = await self._look(reads, path, held, full=full, before=before, checked=checked)
+            look = Look(storage=self._storage, reads=self._storage.documents, full=full, before=before)
+            faults = await self._look(look, path, held, checked=checked)
             if faults:
-                faults = await self._confirmed(path, full=full, before=before)
+                faults = await self._confirmed(look, path)
             for fault in faults:
                 yield fault
             if on_progress is not None:
@@ -151,35 +136,27 @@ class Checker:
             done.update(item.path for item in writes)
         return [fault for fault in faults if fault.repair and all(item.path in done for item in fault.repair)]
 
-    async def _confirmed(self, path: str, *, full: bool, before: float) -> list[Fault]:
-        """Return the faults that two looks at one owner find."""
+    async def _confirmed(self, first: Look, path: str) -> list[Fault]:
+        """Return the faults that two looks at one owner find, each after the *first*."""
         looks = []
         for _ in range(2):
             async with self._storage.documents.snapshot() as reads:
                 held = await Holdings(reads, self._storage.layout).of(path)
-                looks.append(await self._look(reads, path, held, full=full, before=before))
+                looks.append(await self._look(replace(first, reads=reads), path, held))
         seen = {fault.identity for fault in looks[0]}
         return [fault for fault in looks[1] if fault.identity in seen]
 
     async def _look(
-        self,
-        reads: Reads,
-        path: str,
-        held: Held,
-        *,
-        full: bool,
-        before: float,
-        checked: Checked | None = None,
+        self, look: Look, path: str, held: Held, *, checked: Checked | None = None
     ) -> list[Fault]:
-        layout = self._storage.layout
         if self._memories.owns(path):
-            return await memory_faults(self._storage, reads, path, held, full=full, before=before)
+            return await memory_faults(look, path, held)
         try:
-            key = layout.session_at(path)
+            key = self._storage.layout.session_at(path)
         except StoredDataError as exc:
             return [Fault(code="FSCK101", path=path, says=str(exc))]
         if key is None:
-            return await self._shared(path, held, full=full, before=before)
+            return await self._shared(look, path, held)
         header = None if held.document is None else read_header(held.document)
         living: object = None
         cut: AbstractSet[int] | None = None
@@ -187,23 +164,24 @@ class Checker:
             living, cut = header.stored.epoch, header.cut
         elif held.document is not None:
             living = held.document.fields.get("epoch")
-        notes, named = deletion_faults(held.notes, living=living, before=before)
-        restores, removed = restore_faults(held.restores, living=living, cut=cut, before=before)
+        notes, named = deletion_faults(held.notes, living=living, before=look.before)
+        restores, removed = restore_faults(held.restores, living=living, cut=cut, before=look.before)
         if isinstance(header, Fault):
             # Its epoch may be wrong: nothing below it surely belongs to no session.
             return [header, *notes, *restores]
         faults: list[Fault] = []
         if header is not None and not header.stored.has_expired:  # or Firestore may have removed some of it
-            look = SessionLook(self._storage, reads, header, full=full, before=before)
-            faults = await look.look(held, named=removed)
+            of_session = SessionLook(look, header)
+            faults = await of_session.look(held, named=removed)
             if checked is not None:
                 checked.sessions += 1
                 checked.segments += len(header.numbers)
-                checked.events += look.history.events
-                checked.payloads += len(look.history.references)
-        return [*faults, *notes, *restores, *orphan_faults(held, named, living=living, before=before)]
+                checked.events += of_session.history.events
+                checked.payloads += len(of_session.history.references)
+        orphans = orphan_faults(held, named, living=living, before=look.before)
+        return [*faults, *notes, *restores, *orphans]
 
-    async def _shared(self, path: str, held: Held, *, full: bool, before: float) -> list[Fault]:
+    async def _shared(self, look: Look, path: str, held: Held) -> list[Fault]:
         """Return what is wrong with the document of an app or a user and its payloads."""
         layout = self._storage.layout
         if layout.level_of(path) is None:
@@ -216,12 +194,10 @@ class Checker:
         except StoredDataError as exc:
             return [Fault(code="FSCK401", path=path, says=str(exc))]
         owner = layout.shared_payloads(path)
-        found: Mapping[PayloadRef, str] = {
-            value: path for value in state.values() if isinstance(value, PayloadRef)
-        }
+        found = dict.fromkeys(refs_in(state), path)
         # Objects that are not used come at the end.
-        return await Reading(self._storage, owner).all_faults(
-            found, held.chunks, before=before, objects_before=0.0 if found else None, full=full
+        return await Reading(look, owner).all_faults(
+            found, held.chunks, objects_before=0.0 if found else None
         )
 
     async def _orphans_in_bucket(self, start: str, *, before: float) -> AsyncIterator[Fault]:
@@ -269,8 +245,7 @@ class Checker:
             state = read_state(document)
         except StoredDataError:
             return "", _Everything()  # it has a fault of its own
-        used = {value.sha256 for value in state.values() if isinstance(value, PayloadRef)}
-        return "nothing refers to it", used
+        return "nothing refers to it", {ref.sha256 for ref in refs_in(state)}
 
     async def _used_by_memory(self, owner: PayloadOwner) -> AbstractSet[str]:
         """Return the SHA-256 of the payloads that a memory refers to."""

@@ -4,6 +4,7 @@ import hashlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -43,6 +44,7 @@ from gcp_adk_store.sessions.fsck.sessions import (
     tail_run_head,
     wrong_places,
 )
+from gcp_adk_store.sessions.read.completion import refs_in
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 T = TypeVar("T")
@@ -50,11 +52,24 @@ T = TypeVar("T")
 _SEGMENTS_AT_ONCE: Final = 8
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What one look reads with, and what it takes for a fault."""
+
+    storage: SessionStorage
+    reads: Reads
+    full: bool
+    """Whether all payloads are read."""
+    before: float
+    """What nothing refers to, or was interrupted, is a fault if it was written before this Unix time."""
+
+
 class Reading:
     """Reads payloads of one owner, and keeps what is wrong with them."""
 
-    def __init__(self, storage: SessionStorage, owner: PayloadOwner) -> None:
-        self._storage = storage
+    def __init__(self, look: Look, owner: PayloadOwner) -> None:
+        self._look = look
+        self._storage = look.storage
         self._owner = owner
         self.faults: list[Fault] = []
         self.read: set[PayloadRef] = set()
@@ -96,21 +111,19 @@ class Reading:
         chunks: Sequence[Document],
         *,
         expiry: Expiry | None = None,
-        before: float,
         objects_before: float | None,
-        full: bool,
     ) -> list[Fault]:
         """Return what is wrong with the payloads that documents refer to, and with those that none does.
 
-        Chunks and objects that nothing refers to are faults if they were written before these Unix times;
-        without *objects_before*, the bucket is not looked at. If *full*, all payloads are read.
+        Objects that nothing refers to are faults if they were written before *objects_before*, a Unix time;
+        without it, the bucket is not looked at.
         """
-        layout, owner = self._storage.layout, self._owner
+        layout, owner, before = self._storage.layout, self._owner, self._look.before
         faults = [*chunk_faults(layout, owner, references_, chunks, expiry=expiry, before=before)]
         in_bucket = self._storage.payloads.in_bucket
         if in_bucket is not None and objects_before is not None:
             faults += object_faults(references_, await in_bucket.of(self._owner), before=objects_before)
-        unread = references_.keys() - self.read if full else ()
+        unread = references_.keys() - self.read if self._look.full else ()
         for ref in sorted(unread, key=lambda ref: ref.sha256):
             await self.get(ref, references_[ref])
         return [*faults, *self.faults]
@@ -123,17 +136,12 @@ _UNREAD: Final = frozenset({"FSCK201", "FSCK202"})
 class SessionLook:
     """One look at a session."""
 
-    def __init__(
-        self, storage: SessionStorage, reads: Reads, header: Header, *, full: bool, before: float
-    ) -> None:
-        layout = storage.layout
-        self._storage = storage
-        self._reads = reads
+    def __init__(self, look: Look, header: Header) -> None:
+        self._look = look
+        self._layout = look.storage.layout
         self._header = header
-        self._full = full
-        self._before = before
-        self._owner = layout.session_payloads(header.stored.key, header.stored.epoch)
-        self._reading = Reading(storage, self._owner)
+        self._owner = self._layout.session_payloads(header.stored.key, header.stored.epoch)
+        self._reading = Reading(look, self._owner)
         self._last_max: float | None = None
         self._first: Segment | None = None
         self.history = History(header.stored.epoch)
@@ -148,7 +156,7 @@ class SessionLook:
         """
         header, faults = self._header, self.faults
         stored, epoch = header.stored, header.stored.epoch
-        faults += header_faults(header, place=self._storage.payloads.place)
+        faults += header_faults(header, place=self._look.storage.payloads.place)
         faults += lineage_faults(header)
         faults += turn_faults(header)
         there = []
@@ -171,12 +179,9 @@ class SessionLook:
         return [*faults, *of_payloads]
 
     async def _segments(self, numbers: Sequence[int]) -> None:
-        layout, key = self._storage.layout, self._header.stored.key
-        paths = [
-            layout.segments(key, self._header.stored.epoch, range(number, number + 1))[0]
-            for number in numbers
-        ]
-        for number, document in zip(numbers, await self._reads.get(paths), strict=True):
+        stored = self._header.stored
+        paths = self._layout.segments(stored.key, stored.epoch, numbers)
+        for number, document in zip(numbers, await self._look.reads.get(paths), strict=True):
             if document is None:
                 self.faults.append(
                     Fault(code="FSCK201", path=self._header.path, item=f"segment {number}", says="is missing")
@@ -262,10 +267,8 @@ class SessionLook:
         await offload(partial(self.history.add, run), light=False)
 
     def _refer_to_initial(self, initial: Mapping[str, Any] | PayloadRef | None, path: str) -> None:
-        values = [initial] if isinstance(initial, PayloadRef) else (initial or {}).values()
-        for value in values:
-            if isinstance(value, PayloadRef):
-                self.history.references[value] = path
+        refs = {initial} if isinstance(initial, PayloadRef) else refs_in(initial or {})
+        self.history.references.update(dict.fromkeys(refs, path))
 
     async def _initial(self) -> Mapping[str, Any] | None:
         """Return the initial state, ``None`` if it is unknown or damaged."""
@@ -285,9 +288,7 @@ class SessionLook:
     async def _state(self, *, is_whole: bool) -> None:
         header, history = self._header, self.history
         initial = await self._initial()
-        for value in header.stored.state.values():
-            if isinstance(value, PayloadRef):
-                history.references[value] = header.path
+        history.references.update(dict.fromkeys(refs_in(header.stored.state), header.path))
         if not is_whole:
             return
         is_proven = not any(fault.code in {"FSCK107", "FSCK205"} for fault in self.faults)
@@ -301,7 +302,7 @@ class SessionLook:
     async def _payloads(self, held: Held) -> list[Fault]:
         header, references_ = self._header, self.history.references
         self.faults += wrong_places(header, references_)
-        life = self._storage.layout.chunks_of(self._owner)
+        life = self._layout.chunks_of(self._owner)
         uses_bucket = PayloadPlace.BUCKET in header.stored.spilled or any(
             ref.place is PayloadPlace.BUCKET for ref in references_
         )
@@ -309,9 +310,7 @@ class SessionLook:
             references_,
             [chunk for chunk in held.chunks if chunk.path.startswith(life)],
             expiry=header.stored.expiry,
-            before=self._before,
-            objects_before=self._before if uses_bucket else None,
-            full=self._full,
+            objects_before=self._look.before if uses_bucket else None,
         )
 
 

@@ -28,9 +28,6 @@ class Header:
 
     stored: StoredSession
     document: Document
-    cut: frozenset[int]
-    """Numbers of segments that a restore cut off."""
-    restored: bool
 
     @property
     def raw(self) -> Mapping[str, Any]:
@@ -43,9 +40,14 @@ class Header:
         return self.document.path
 
     @property
-    def numbers(self) -> list[int]:
+    def numbers(self) -> Sequence[int]:
         """The numbers of its segments, oldest first."""
-        return [number for number in range(self.stored.sealed) if number not in self.cut]
+        return self.stored.live
+
+    @property
+    def cut(self) -> frozenset[int]:
+        """Numbers of segments that a restore cut off."""
+        return frozenset(number for run in self.stored.cut for number in run)
 
     def fault(
         self,
@@ -75,12 +77,7 @@ def read_header(document: Document) -> Header | Fault:
         stored = read_session(replace(document, fields=_without_contradictions(fields)))
     except StoredDataError as exc:
         return Fault(code="FSCK101", path=document.path, says=str(exc))
-    return Header(
-        stored=stored,
-        document=document,
-        cut=_cut(fields),
-        restored=bool(fields.get("restores")),
-    )
+    return Header(stored=stored, document=document)
 
 
 def _cut(fields: Mapping[str, Any]) -> frozenset[int]:
@@ -216,7 +213,7 @@ def segment_faults(
         says = f"is {segment.running_max}, the events say {newest}"
         fault("FSCK204", "running_max", says, {"running_max": newest})
     has_initial = segment.initial is not None
-    is_first = header.numbers[:1] == [number]
+    is_first = header.numbers[0] == number
     if has_initial and not is_first:
         fault("FSCK109", "initial", f"is in segment {number}, it belongs into the first one")
     if not has_initial and is_first:
