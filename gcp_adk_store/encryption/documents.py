@@ -1,11 +1,12 @@
 """Encrypt the content of documents around another backend's port."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from typing import Final
 
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
-from gcp_adk_store.encryption.fields import OF_ONE_LIFE, Place, Places, Scope, has_content, opened, sealed
+from gcp_adk_store.encryption.fields import OF_ONE_LIFE, Place, Places, has_content, opened, sealed
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.sealing import DataKey, LostKey
 from gcp_adk_store.kernel.around import OF_READS, Around, Inner
@@ -70,40 +71,28 @@ class SealedReads(Around[Inner]):
     async def _opened(
         self, found: Sequence[Document], fields: Sequence[str] | None, asked: Sequence[str] | None
     ) -> list[Document]:
-        keys = await self._keys_of(found)
+        places = [self._place_of(document) for document in found]
+        keys = await self._keys.to_read([*{place.scope: None for place in places if place is not None}])
         pauses = Pauses()
         documents = []
-        for document in found:
-            opening = await self._open(document, keys)
+        for document, place in zip(found, places, strict=True):
+            opening = document if place is None else await self._open(document, place, keys[place.scope])
             if fields is not asked:
                 kept = {name: value for name, value in opening.fields.items() if name != _EPOCH}
-                opening = Document(
-                    path=opening.path,
-                    fields=kept,
-                    update_time=opening.update_time,
-                    read_time=opening.read_time,
-                )
+                opening = replace(opening, fields=kept)
             documents.append(opening)
             if pauses.is_due:
                 await pauses.pause()
         return documents
 
-    async def _open(self, document: Document, keys: dict[Scope, DataKey | LostKey | None]) -> Document:
-        place = self._place_of(document)
-        if place is None:
-            return document
-        key = keys[place.scope]
+    async def _open(self, document: Document, place: Place, key: DataKey | LostKey | None) -> Document:
         epoch = document.fields.get(_EPOCH)
         life = epoch if place.is_of_one_life and isinstance(epoch, str) else ""
 
         def decrypt() -> Document:
             return opened(document, place.forms, key, life, accept_plaintext=self._accept_plaintext)
 
-        return await offload(decrypt, light=_is_light(document))
-
-    async def _keys_of(self, found: Iterable[Document]) -> dict[Scope, DataKey | LostKey | None]:
-        places = (self._place_of(document) for document in found)
-        return await self._keys.to_read([*{place.scope: None for place in places if place is not None}])
+        return await offload(decrypt, light=_is_light(document.fields))
 
     def _place_of(self, document: Document) -> Place | None:
         """Return the place of a document that has content."""
@@ -125,20 +114,15 @@ class SealedDocuments(SealedReads[Documents]):
         Raises:
             UnavailableError: also if the user's key was destroyed a moment ago; nothing was written.
         """
-        ready = list(writes)
-        places = {
-            number: place
-            for number, item in enumerate(writes)
-            if isinstance(item, Write)
-            and (place := self._places.at(item.path)) is not None
-            and has_content(item, place.forms)
-        }
-        if places:
-            keys = await self._keys.to_write([*{place.scope: None for place in places.values()}])
-            for number, place in places.items():
-                item = writes[number]
-                if isinstance(item, Write):
-                    ready[number] = await _sealed(item, place, keys[place.scope])
+        content: dict[int, tuple[Write, Place]] = {}
+        for number, item in enumerate(writes):
+            place = self._places.at(item.path) if isinstance(item, Write) else None
+            if isinstance(item, Write) and place is not None and has_content(item, place.forms):
+                content[number] = item, place
+        keys = await self._keys.to_write([*{place.scope: None for _, place in content.values()}])
+        ready = [*writes]
+        for number, (item, place) in content.items():
+            ready[number] = await _sealed(item, place, keys[place.scope])
         return await self.inner.commit(ready)
 
     async def before(self, path: str, time: str, *, fields: Sequence[str]) -> Document | None:
@@ -178,12 +162,9 @@ async def _sealed(item: Write, place: Place, key: DataKey) -> Write:
     life = item.life if place.is_of_one_life else ""
     if place.is_of_one_life and not life:
         raise TypeError(f"a write of content of {item.path} does not name its epoch")
-    body = item.fields.get("body")
-    if not isinstance(body, bytes) or len(body) <= _LIGHT_BYTES:
-        return sealed(item, place.forms, key, life)
-    return await offload(lambda: sealed(item, place.forms, key, life), light=False)
+    return await offload(lambda: sealed(item, place.forms, key, life), light=_is_light(item.fields))
 
 
-def _is_light(document: Document) -> bool:
-    body = document.fields.get("body")
+def _is_light(fields: Mapping[str, object]) -> bool:
+    body = fields.get("body")
     return not isinstance(body, bytes) or len(body) <= _LIGHT_BYTES

@@ -4,7 +4,7 @@ import enum
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 from gcp_adk_store.codec.names import escape_name, unescape_segment
@@ -216,8 +216,14 @@ def opened(
     for name, form in forms.items():
         value = fields.get(name)
         if value is not None:
-            opener = _Opener(key, form, accept_plaintext=accept_plaintext, of_bytes=name in _OF_BYTES)
-            fields[name] = _each(value, form, f"{start}{name}", opener.open)
+            change = partial(
+                _opened_value,
+                key=key,
+                form=form,
+                accept_plaintext=accept_plaintext,
+                of_bytes=name in _OF_BYTES,
+            )
+            fields[name] = _each(value, form, f"{start}{name}", change)
     return replace(document, fields=fields)
 
 
@@ -238,34 +244,30 @@ def _each(value: Any, form: Form, where: str, change: Callable[[Any, str], Any])
     return change(value, where)
 
 
-class _Opener:
-    """Decrypts the values of one field."""
-
-    def __init__(
-        self, key: DataKey | LostKey | None, form: Form, *, accept_plaintext: bool, of_bytes: bool
-    ) -> None:
-        self._key = key
-        self._decrypt = DataKey.open_equal if form is Form.UNION else DataKey.open
-        self._accept_plaintext = accept_plaintext
-        self._of_bytes = of_bytes
-
-    def open(self, value: Any, where: str) -> Any:
-        if not isinstance(value, bytes) or self._is_plaintext(value):
-            return value if self._accept_plaintext else _PLAINTEXT
-        if self._key is None:
-            return _OTHER_KEY
-        if isinstance(self._key, LostKey):
-            return Foreign(f"ciphertext, and {self._key.says}")
-        try:
-            found = from_bytes(self._decrypt(self._key, value, where.encode()))
-        except OtherKeyError:
-            return _OTHER_KEY
-        except (NotForHereError, ValueError, RecursionError):
-            return _NOT_FOR_HERE
-        return found if isinstance(found, bytes) is self._of_bytes else _NOT_FOR_HERE
-
-    def _is_plaintext(self, value: bytes) -> bool:
-        """Return whether bytes are content that is not encrypted: nobody can guess the id of a key."""
-        if not (self._of_bytes and self._accept_plaintext) or isinstance(self._key, LostKey):
-            return False
-        return self._key is None or not self._key.made(value)
+def _opened_value(
+    value: Any,
+    where: str,
+    *,
+    key: DataKey | LostKey | None,
+    form: Form,
+    accept_plaintext: bool,
+    of_bytes: bool,
+) -> Any:
+    """Return a value of one field decrypted; *of_bytes* says whether its content is bytes."""
+    is_ciphertext = isinstance(value, bytes)
+    if is_ciphertext and of_bytes and accept_plaintext and not isinstance(key, LostKey):
+        is_ciphertext = key is not None and key.made(value)  # nobody can guess the id of a key
+    if not is_ciphertext:
+        return value if accept_plaintext else _PLAINTEXT
+    if key is None:
+        return _OTHER_KEY
+    if isinstance(key, LostKey):
+        return Foreign(f"ciphertext, and {key.says}")
+    decrypt = key.open_equal if form is Form.UNION else key.open
+    try:
+        found = from_bytes(decrypt(value, where.encode()))
+    except OtherKeyError:
+        return _OTHER_KEY
+    except (NotForHereError, ValueError, RecursionError):
+        return _NOT_FOR_HERE
+    return found if isinstance(found, bytes) is of_bytes else _NOT_FOR_HERE
