@@ -238,23 +238,30 @@ TURN_FIELDS: Final = (*HEADER_WITHOUT_STATE, _READ_LATER)
 """What is read to take a turn."""
 
 
-def read_session(document: Document) -> StoredSession:
-    """Return the session in *document*."""
+def read_session(document: Document, *, is_judged: bool = True) -> StoredSession:
+    """Return the session in *document*.
+
+    If it is not *is_judged*, fields may contradict each other: ``rev`` counts the tail at least, more
+    archived events than there are count as none, and the document's own initial state goes before a payload.
+    """
     fields = read_fields(_Session, document)
-    stored = _session(document, fields, fields.state)
-    if bool(fields.tail) != bool(fields.tail_bytes):  # the value before a seal emptied the tail
-        raise wrong(document.path, "tail_bytes")
-    if fields.rev < len(stored.live) + len(fields.tail):  # each segment holds at least one event
-        raise wrong(document.path, "rev")
-    if not fields.tail and fields.chain_sealed != stored.chain:
-        raise wrong(document.path, "chain_sealed")
+    if not is_judged:
+        fields.rev = max(fields.rev, fields.sealed + len(fields.tail))
+    stored = _session(document, fields, fields.state, is_judged=is_judged)
+    if is_judged:
+        if bool(fields.tail) != bool(fields.tail_bytes):  # the value before a seal emptied the tail
+            raise wrong(document.path, "tail_bytes")
+        if fields.rev < len(stored.live) + len(fields.tail):  # each segment holds at least one event
+            raise wrong(document.path, "rev")
+        if not fields.tail and fields.chain_sealed != stored.chain:
+            raise wrong(document.path, "chain_sealed")
     return replace(
         stored,
         tail=fields.tail,
         digests=tuple(fields.digests),
         chain_sealed=fields.chain_sealed,
         restore_id=fields.restore_id,
-        initial=_initial(document, fields),
+        initial=_initial(document, fields, is_judged=is_judged),
         create_time=fields.create_time,
         origin=None if fields.origin is None else Origin(**fields.origin.model_dump()),
         conflicts=fields.conflicts,
@@ -332,15 +339,19 @@ def read_chunk(document: Document) -> bytes:
     return read_fields(_Body, document).body
 
 
-def _session(document: Document, fields: _Header, state: dict[str, Any]) -> StoredSession:
+def _session(
+    document: Document, fields: _Header, state: dict[str, Any], *, is_judged: bool = True
+) -> StoredSession:
     cut = tuple(range(run.start, run.to + 1) for run in fields.cut)
     if not are_runs(cut, sealed=fields.sealed):
         raise wrong(document.path, "cut")
-    if (fields.sealed_max is None) != (newest_live(fields.sealed, cut) is None):
+    if is_judged and (fields.sealed_max is None) != (newest_live(fields.sealed, cut) is None):
         raise wrong(document.path, "sealed_max")
     archived = Archived() if fields.archived is None else Archived(**fields.archived.model_dump())
     if archived.events > fields.rev or archived.segments > fields.sealed:
-        raise wrong(document.path, "archived")
+        if is_judged:
+            raise wrong(document.path, "archived")
+        archived = Archived()
     return StoredSession(
         key=_key(document, fields),
         epoch=fields.epoch,
@@ -381,13 +392,15 @@ def _turns(document: Document, fields: _Header) -> Turns | None:
     return Turns(count=fields.turns, last=fields.last_turn)
 
 
-def _initial(document: Document, fields: _Initial) -> Mapping[str, Any] | PayloadRef | None:
+def _initial(
+    document: Document, fields: _Initial, *, is_judged: bool = True
+) -> Mapping[str, Any] | PayloadRef | None:
     """Return a session's initial state, or the payload that holds it; ``None`` if the document lacks both."""
-    if fields.initial is not None and fields.initial_payload is not None:
+    if is_judged and fields.initial is not None and fields.initial_payload is not None:
         raise wrong(document.path, "initial_payload")
-    if fields.initial_payload is None:
-        return None if fields.initial is None else _decoded(document, fields.initial)
-    return _ref(document, fields.initial_payload, "initial_payload")
+    payload = fields.initial_payload
+    ref = None if payload is None else _ref(document, payload, "initial_payload")
+    return ref if fields.initial is None else _decoded(document, fields.initial)
 
 
 def _ref(document: Document, entry: Mapping[str, Any], what: str) -> PayloadRef:

@@ -229,8 +229,14 @@ class Checker:
 
     async def _use_of(self, owner: PayloadOwner) -> tuple[str, AbstractSet[str]]:
         """Return why payloads of *owner* are garbage, and the SHA-256 of those that are not."""
+        try:
+            return await self._use(owner)
+        except StoredDataError:
+            return "", _Everything()  # it has a fault of its own
+
+    async def _use(self, owner: PayloadOwner) -> tuple[str, AbstractSet[str]]:
         if self._memories.owns(owner.path):
-            return "nothing refers to it", await self._used_by_memory(owner)
+            return "nothing refers to it", {ref.sha256 for ref in await in_memories(self._storage, owner)}
         level = self._storage.layout.level_of(owner.path)
         if level is None:
             return "its owner is not an app, a user or a session", frozenset()
@@ -241,18 +247,7 @@ class Checker:
         if level == _SESSION:
             is_living = document.fields.get("epoch", owner.life) == owner.life
             return "its owner has another life now", _Everything() if is_living else frozenset()
-        try:
-            state = read_state(document)
-        except StoredDataError:
-            return "", _Everything()  # it has a fault of its own
-        return "nothing refers to it", {ref.sha256 for ref in refs_in(state)}
-
-    async def _used_by_memory(self, owner: PayloadOwner) -> AbstractSet[str]:
-        """Return the SHA-256 of the payloads that a memory refers to."""
-        try:
-            return {ref.sha256 for ref in await in_memories(self._storage, owner)}
-        except StoredDataError:
-            return _Everything()  # it has a fault of its own
+        return "nothing refers to it", {ref.sha256 for ref in refs_in(read_state(document))}
 
 
 class _Everything(frozenset[str]):

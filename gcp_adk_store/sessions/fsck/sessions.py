@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from gcp_adk_store.codec.packing import MAX_SEGMENTS, unpack_archive, unpack_segment
+from gcp_adk_store.codec.packing import unpack_archive, unpack_segment
 from gcp_adk_store.codec.segments import archived_fields
 from gcp_adk_store.codec.stored import read_segment, read_session
-from gcp_adk_store.codec.values import FieldValue, decode_ref, encode_state
+from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import Document, Write, kept_until, update
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.history import fold
@@ -72,65 +72,10 @@ def read_header(document: Document) -> Header | Fault:
     What the reader refuses because two fields contradict each other does not count here: the checks of the
     single fields report it, and repair it.
     """
-    fields = document.fields
     try:
-        stored = read_session(replace(document, fields=_without_contradictions(fields)))
+        return Header(stored=read_session(document, is_judged=False), document=document)
     except StoredDataError as exc:
         return Fault(code="FSCK101", path=document.path, says=str(exc))
-    return Header(stored=stored, document=document)
-
-
-def _cut(fields: Mapping[str, Any]) -> frozenset[int]:
-    """Return the numbers of the segments that restores cut off, if they rise as those of a session do."""
-    found: set[int] = set()
-    ranges, end = fields.get("cut"), 0
-    for one in ranges if isinstance(ranges, list) else ():
-        if isinstance(one, dict) and type(one.get("from")) is int and type(one.get("to")) is int:
-            stop = min(one["to"] + 1, fields.get("sealed", 0), MAX_SEGMENTS)
-            found.update(range(max(end, one["from"]), stop))
-            end = max(end, stop)
-    return frozenset(found)
-
-
-def _without_contradictions(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *fields* with each that contradicts another one as the other one wants it."""
-    plain = dict(fields)
-    tail, sealed, rev = plain.get("tail"), plain.get("sealed"), plain.get("rev")
-    if not isinstance(tail, list):
-        return plain
-    if type(size := plain.get("tail_bytes")) is int and size >= 0:
-        plain["tail_bytes"] = min(len(tail), 1)
-    if type(sealed) is int and type(rev) is int and rev >= 0 and sealed >= 0:
-        plain["rev"] = rev = max(rev, sealed + len(tail))
-        is_number = plain.get("sealed_max", "") is None or type(plain.get("sealed_max")) is float
-        live = sealed - len(_cut(fields))
-        if is_number and (plain["sealed_max"] is None) != (live == 0):
-            plain["sealed_max"] = 0.0 if live else None
-    if isinstance(plain.get("archived"), dict) and _are_too_many(plain):
-        del plain["archived"]
-    if not tail and _is_head(plain.get("chain")) and _is_head(plain.get("chain_sealed")):
-        plain["chain_sealed"] = plain["chain"]
-    if isinstance(plain.get("initial"), dict) and _is_ref(plain.get("initial_payload")):
-        del plain["initial_payload"]
-    return plain
-
-
-def _are_too_many(fields: Mapping[str, Any]) -> bool:
-    """Return whether more events are archived than a session has."""
-    archived = fields["archived"]
-    pairs = ((archived.get("events"), fields.get("rev")), (archived.get("segments"), fields.get("sealed")))
-    return any(type(one) is int and type(most) is int and one > most >= 0 for one, most in pairs)
-
-
-def _is_head(value: object) -> bool:
-    return isinstance(value, bytes) and len(value) == 32  # noqa: PLR2004  # SHA-256
-
-
-def _is_ref(value: object) -> bool:
-    try:
-        return isinstance(value, dict) and bool(decode_ref(value, what="initial_payload"))
-    except StoredDataError:
-        return False
 
 
 def header_faults(header: Header, *, place: PayloadPlace) -> Iterator[Fault]:

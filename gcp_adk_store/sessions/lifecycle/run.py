@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.objects import StoredObject
@@ -71,18 +71,6 @@ class SessionArtifacts(Protocol):
     ) -> object:
         """Make the versions that were the latest at a point the latest again, once a restore."""
         ...
-
-
-"""Removes the artifacts that the fork of an epoch copied into a session."""
-
-
-class _Claim(NamedTuple):
-    """What became of a call that takes over the parts of a fork."""
-
-    ended: Deletion | None
-    """The fork's note, ``None`` if it is gone."""
-    goes_on: bool = False
-    """Whether the fork's maker still writes."""
 
 
 _Seen = tuple[StoredSession | None, list[Document]]
@@ -169,10 +157,10 @@ class SessionLifecycle:
             OutcomeUnknownError: as :meth:`finish_deletions`.
         """
         if ended.making:
-            claimed = await self._claimed(key, ended)
-            if claimed.ended is None or claimed.goes_on:
-                return not claimed.goes_on
-            ended = claimed.ended
+            now = await self._claimed(key, ended)
+            if now is None or now.making:
+                return now is None
+            ended = now
         if ended.making is not None and await self._is_complete(key, ended.epoch):
             removal = Delete(path=self.storage.layout.note(key, ended.epoch))
             await self.storage.documents.commit([removal])
@@ -182,8 +170,11 @@ class SessionLifecycle:
         await self.finish_deletions(key, [ended])
         return True
 
-    async def _claimed(self, key: SessionKey, ended: Deletion) -> _Claim:
-        """Take over the parts of a fork that is not completed, unless it goes on."""
+    async def _claimed(self, key: SessionKey, ended: Deletion) -> Deletion | None:
+        """Take over the parts of a fork that is not completed, unless it goes on.
+
+        Return its note as it is then, ``None`` if it is gone: it still says ``making`` if its maker goes on.
+        """
         layout = self.storage.layout
         path = layout.note(key, ended.epoch)
         # After it, the fork can no longer be completed.
@@ -193,10 +184,10 @@ class SessionLifecycle:
             (note,) = await self.storage.documents.get([path])
             return None if note is None else read_deletions([note])[0]
 
-        def decide(now: Deletion | None, attempts: Attempts) -> Decision[_Claim]:
+        def decide(now: Deletion | None, attempts: Attempts) -> Decision[Deletion | None]:
             if not attempts.refused:
-                return Commit([write], lambda _: _Claim(ended))
-            return Done(_Claim(now, goes_on=now is not None and bool(now.making)))
+                return Commit([write], lambda _: replace(ended, making=False))
+            return Done(now)
 
         known: tuple[Deletion | None] = (ended,)
         return await transact(self.storage.documents, look, decide, known=known, advice="call it again")

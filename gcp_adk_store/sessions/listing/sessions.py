@@ -320,15 +320,10 @@ class Listings:
     async def _completed(
         self, stored: StoredSession, shared: ScopedState, left_out: "_LeftOut"
     ) -> Found | None:
-        """Return a session as the reader completes it; ``None`` if it is gone, or cannot be read."""
-        try:
-            return await self._reread(stored, shared)
-        except StoredDataError as exc:
-            left_out.add(self._storage.layout.session(stored.key), exc)
-            return None
+        """Return a session as the reader completes it, reread if it changes.
 
-    async def _reread(self, stored: StoredSession, shared: ScopedState) -> Found | None:
-        """Return a session as the reader completes it, reread if it changes; ``None`` if it is gone."""
+        ``None`` if it is gone, or cannot be read.
+        """
 
         async def look() -> Found | Changed | None:
             nonlocal stored
@@ -344,7 +339,11 @@ class Listings:
                 stored = now
             return CHANGED
 
-        return await read_whole(self._storage.documents.deadline_s, look)
+        try:
+            return await read_whole(self._storage.documents.deadline_s, look)
+        except StoredDataError as exc:
+            left_out.add(self._storage.layout.session(stored.key), exc)
+            return None
 
     async def _states_of(
         self, owners: Sequence[UserKey]

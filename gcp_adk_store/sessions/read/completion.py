@@ -1,9 +1,9 @@
 """Complete what documents contain by the payloads that they refer to, and find these payloads."""
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -149,6 +149,16 @@ class CompletingReader:
             )
         return None
 
+    @asynccontextmanager
+    async def unless_lost(self, stored: StoredSession) -> AsyncIterator[None]:
+        """Let the block raise why *stored* may lack a payload, in place of the error that it does."""
+        try:
+            yield
+        except PayloadMissingError as exc:
+            if lost := await self.lost(stored):
+                raise lost from exc
+            raise
+
     async def complete(
         self, stored: StoredSession, selected: Sequence[StoredEvent], shared: ScopedState
     ) -> Found | None:
@@ -246,13 +256,8 @@ class CompletingReader:
         Raises:
             PayloadMissingError: one is gone, though nobody changed the session.
         """
-        mine = self._layout.session_payloads(stored.key, stored.epoch)
-        try:
-            return await self.complete_state(mine, state)
-        except PayloadMissingError as exc:
-            if lost := await self.lost(stored):
-                raise lost from exc
-            raise
+        async with self.unless_lost(stored):
+            return await self.complete_state(self._layout.session_payloads(stored.key, stored.epoch), state)
 
     async def _fetch(
         self, owner: PayloadOwner, refs: AbstractSet[PayloadRef], *, placeholders: bool = False

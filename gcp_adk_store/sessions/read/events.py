@@ -12,12 +12,7 @@ from google.adk.events import Event
 from gcp_adk_store.codec.cursors import decode_event_cursor, encode_cursor
 from gcp_adk_store.codec.events import StoredEvent
 from gcp_adk_store.codec.stored import read_session
-from gcp_adk_store.errors import (
-    InvalidInputError,
-    PayloadMissingError,
-    SessionConflictError,
-    SessionMissingError,
-)
+from gcp_adk_store.errors import InvalidInputError, SessionConflictError, SessionMissingError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Pauses, stepping
 from gcp_adk_store.model.keys import SessionKey
@@ -201,22 +196,14 @@ class SessionEvents:
 
     async def completed(self, stored: StoredSession, event: StoredEvent) -> Event:
         """Return *event* with its payloads."""
-        try:
+        async with self._reader.unless_lost(stored):
             (completed,) = await self._reader.complete_events(stored, [event])
-        except PayloadMissingError as exc:
-            if lost := await self._reader.lost(stored):
-                raise lost from exc
-            raise
         return completed
 
     async def whole(self, stored: StoredSession, event: StoredEvent) -> StoredEvent:
         """Return *event*, read if it is a payload as a whole, without payloads of parts of its content."""
-        try:
+        async with self._reader.unless_lost(stored):
             whole = await self._reader.whole_event(stored, event)
-        except PayloadMissingError as exc:
-            if lost := await self._reader.lost(stored):
-                raise lost from exc
-            raise
         if whole.is_lost and (lost := await self._reader.lost(stored)):
             raise lost
         return whole
