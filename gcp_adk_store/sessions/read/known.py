@@ -8,7 +8,7 @@ read of another process takes this segment and the tail.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Protocol, Self
 
 from gcp_adk_store.codec.events import StoredEvent, decode_event
 from gcp_adk_store.codec.packing import pack_window, unpack_segment
@@ -20,9 +20,6 @@ from gcp_adk_store.model.json_values import copied
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.sessions.read.completion import decode_events
 from gcp_adk_store.sessions.read.window import essential, rewinds, window
-
-if TYPE_CHECKING:
-    from gcp_adk_store.sessions.read.reader import SessionReader
 
 _CAPACITY_BYTES: Final = 8 * 1024 * 1024
 _ENTRY_BYTES: Final = 400
@@ -255,10 +252,26 @@ class KnownWindows:
         self._known.put(marker.epoch, KnownWindow(marker, texts))
 
 
+class Segments(Protocol):
+    """What reads the segments of sessions: the :class:`~gcp_adk_store.sessions.read.reader.SessionReader`."""
+
+    async def newest(self, stored: StoredSession, *, at_least: int | None) -> Sequence[str] | None:
+        """Return the newest events as texts."""
+        ...
+
+    async def segments(self, stored: StoredSession, numbers: Sequence[int]) -> list[Segment] | None:
+        """Return segments by number."""
+        ...
+
+    def place_of(self, stored: StoredSession, number: int) -> str:
+        """Return the path of a segment."""
+        ...
+
+
 class WindowReader:
     """Reads windows of sessions, and remembers the newest of each session."""
 
-    def __init__(self, reader: "SessionReader", capacity_bytes: int) -> None:
+    def __init__(self, reader: Segments, capacity_bytes: int) -> None:
         """Read with *reader*; remember *capacity_bytes* of texts."""
         self._reader = reader
         self._known = KnownWindows(capacity_bytes)
