@@ -9,16 +9,23 @@ from google.adk.errors.input_validation_error import InputValidationError
 from google.adk.platform import time as platform_time
 from google.genai import types
 
-from gcp_adk_store.testing.conformance.running import Ids, binary, file, in_its_own_loop, text, tombstone
+from gcp_adk_store.testing.conformance.running import (
+    Ids,
+    binary,
+    file,
+    in_loops_of_their_own,
+    text,
+    tombstone,
+)
 
 _NAMES = ["report", "user:report", "docs/report", "user:docs/report"]
 
 
+@in_loops_of_their_own
 class CountingVersions:
     """Tests of versions and what is said of them."""
 
     @pytest.mark.parametrize("name", _NAMES)
-    @in_its_own_loop
     async def test_versions_count_up_from_zero(
         self, artifact_service: BaseArtifactService, place: Ids, name: str
     ) -> None:
@@ -38,7 +45,6 @@ class CountingVersions:
         assert described[-1] == await artifact_service.get_artifact_version(**named)
         assert 12 == await artifact_service.save_artifact(**named, artifact=text("12"))
 
-    @in_its_own_loop
     async def test_versions_of_one_artifact_may_be_of_different_kinds(
         self, artifact_service: BaseArtifactService, report: Ids
     ) -> None:
@@ -49,7 +55,6 @@ class CountingVersions:
 
         assert parts == [await artifact_service.load_artifact(**report, version=n) for n in range(4)]
 
-    @in_its_own_loop
     async def test_what_is_not_there_is_none_or_empty(
         self, artifact_service: BaseArtifactService, report: Ids
     ) -> None:
@@ -62,7 +67,6 @@ class CountingVersions:
         assert [] == await artifact_service.list_artifact_versions(**report)
 
     @pytest.mark.parametrize("version", [1, 99, -1, -2])
-    @in_its_own_loop
     async def test_a_version_that_is_not_there_is_none(
         self, artifact_service: BaseArtifactService, report: Ids, version: int
     ) -> None:
@@ -82,7 +86,6 @@ class CountingVersions:
         ],
         ids=["bytes", "text", "file", "tombstone"],
     )
-    @in_its_own_loop
     async def test_a_version_is_described(
         self, artifact_service: BaseArtifactService, report: Ids, part: types.Part, mime_type: str
     ) -> None:
@@ -96,7 +99,6 @@ class CountingVersions:
         assert start - 2 <= found.create_time <= platform_time.get_time() + 2
         assert [found] == await artifact_service.list_artifact_versions(**report)
 
-    @in_its_own_loop
     async def test_no_two_versions_have_one_uri(
         self, artifact_service: BaseArtifactService, place: Ids
     ) -> None:
@@ -109,7 +111,6 @@ class CountingVersions:
 
         assert 6 == len({one.canonical_uri for versions in described for one in versions} - {""})
 
-    @in_its_own_loop
     async def test_metadata_belongs_to_one_version(
         self, artifact_service: BaseArtifactService, report: Ids
     ) -> None:
@@ -124,7 +125,6 @@ class CountingVersions:
 
         assert [{"a": "0"}, {"b": "1"}] == [one.custom_metadata for one in described]
 
-    @in_its_own_loop
     async def test_concurrent_saves_each_get_a_number_of_their_own(
         self, artifact_service: BaseArtifactService, report: Ids
     ) -> None:
@@ -138,11 +138,11 @@ class CountingVersions:
         assert [text(f"{n}") for n in range(6)] == loaded
 
 
+@in_loops_of_their_own
 class DeletingArtifacts:
     """Tests of ``delete_artifact``."""
 
     @pytest.mark.parametrize("name", _NAMES)
-    @in_its_own_loop
     async def test_a_deleted_artifact_is_gone_with_all_its_versions(
         self, artifact_service: BaseArtifactService, place: Ids, name: str
     ) -> None:
@@ -160,7 +160,6 @@ class DeletingArtifacts:
         assert 0 == await artifact_service.save_artifact(**named, artifact=text("again"))
         assert text("again") == await artifact_service.load_artifact(**named)
 
-    @in_its_own_loop
     async def test_deleting_what_is_not_there_is_no_error(
         self, artifact_service: BaseArtifactService, report: Ids
     ) -> None:
@@ -172,7 +171,6 @@ class DeletingArtifacts:
 
         assert [] == await artifact_service.list_versions(**report)
 
-    @in_its_own_loop
     async def test_a_deletion_spares_the_neighbours(
         self, artifact_service: BaseArtifactService, place: Ids, report: Ids
     ) -> None:
@@ -215,12 +213,12 @@ _SPELLINGS = {
 }
 
 
+@in_loops_of_their_own
 class KeepingParts:
     """Tests of what is saved and loaded."""
 
     @pytest.mark.parametrize("name", ["report", "user:report"])
     @pytest.mark.parametrize("kind", _PARTS)
-    @in_its_own_loop
     async def test_a_part_comes_back_as_it_was_saved(
         self, artifact_service: BaseArtifactService, place: Ids, name: str, kind: str
     ) -> None:
@@ -232,7 +230,6 @@ class KeepingParts:
         assert _PARTS[kind] == await artifact_service.load_artifact(**named, version=0)
 
     @pytest.mark.parametrize("spelling", _SPELLINGS)
-    @in_its_own_loop
     async def test_a_dictionary_is_a_part_in_either_spelling(
         self, artifact_service: BaseArtifactService, report: Ids, spelling: str
     ) -> None:
@@ -241,7 +238,6 @@ class KeepingParts:
 
         assert binary(b"\x00\xff", "x/y", "n") == await artifact_service.load_artifact(**report)
 
-    @in_its_own_loop
     async def test_a_dictionary_of_text_or_a_file_is_a_part(
         self, artifact_service: BaseArtifactService, report: Ids
     ) -> None:
@@ -254,7 +250,6 @@ class KeepingParts:
         assert text("") == await artifact_service.load_artifact(**report, version=0)
         assert file("gs://a/b", "x/y") == await artifact_service.load_artifact(**report, version=1)
 
-    @in_its_own_loop
     async def test_a_saved_part_is_a_copy(self, artifact_service: BaseArtifactService, report: Ids) -> None:
         """What becomes of the part that was saved, or of one that was loaded, reaches no other reader."""
         given = binary(b"kept")
@@ -267,7 +262,6 @@ class KeepingParts:
 
         assert binary(b"kept") == await artifact_service.load_artifact(**report)
 
-    @in_its_own_loop
     async def test_a_tombstone_loads_as_absent_and_keeps_its_number(
         self, artifact_service: BaseArtifactService, report: Ids
     ) -> None:
@@ -291,7 +285,6 @@ class KeepingParts:
         ],
         ids=["nothing", "a call", "bytes without bytes", "a file without a URI"],
     )
-    @in_its_own_loop
     async def test_a_part_that_holds_nothing_to_save_is_refused(
         self, artifact_service: BaseArtifactService, report: Ids, artifact: types.Part
     ) -> None:
@@ -312,7 +305,6 @@ class KeepingParts:
         ],
         ids=["text", "numbers", "empty", "nested", "odd"],
     )
-    @in_its_own_loop
     async def test_custom_metadata_keeps_its_types(
         self, artifact_service: BaseArtifactService, report: Ids, custom: dict[str, Any]
     ) -> None:

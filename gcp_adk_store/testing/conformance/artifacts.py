@@ -14,7 +14,14 @@ from gcp_adk_store.testing.conformance.artifact_versions import (
     DeletingArtifacts,
     KeepingParts,
 )
-from gcp_adk_store.testing.conformance.running import Ids, binary, file, in_its_own_loop, reference, text
+from gcp_adk_store.testing.conformance.running import (
+    Ids,
+    binary,
+    file,
+    in_loops_of_their_own,
+    reference,
+    text,
+)
 
 _NAMES = [
     "a",
@@ -67,10 +74,10 @@ def _methods_that_name_an_artifact(service: BaseArtifactService) -> list[Callabl
     ]
 
 
+@in_loops_of_their_own
 class NamingArtifacts:
     """Tests of names, scopes and listings."""
 
-    @in_its_own_loop
     async def test_every_name_is_an_artifact_of_its_own(
         self, artifact_service: BaseArtifactService, place: Ids
     ) -> None:
@@ -85,7 +92,6 @@ class NamingArtifacts:
         assert [text(name) for name in _NAMES] == loaded
         assert [[0]] * len(_NAMES) == versions
 
-    @in_its_own_loop
     async def test_a_name_is_listed_once_however_many_versions_it_has(
         self, artifact_service: BaseArtifactService, place: Ids
     ) -> None:
@@ -95,7 +101,6 @@ class NamingArtifacts:
 
         assert ["a", "b", "user:c"] == await artifact_service.list_artifact_keys(**place)
 
-    @in_its_own_loop
     async def test_a_session_artifact_is_the_sessions_own(
         self, artifact_service: BaseArtifactService, place: Ids, report: Ids
     ) -> None:
@@ -109,7 +114,6 @@ class NamingArtifacts:
             assert None is await artifact_service.load_artifact(**elsewhere, filename=report["filename"])
             assert [] == await artifact_service.list_artifact_keys(**elsewhere)
 
-    @in_its_own_loop
     async def test_a_user_artifact_is_shared_by_the_users_sessions(
         self, artifact_service: BaseArtifactService, place: Ids, user: Ids
     ) -> None:
@@ -125,7 +129,6 @@ class NamingArtifacts:
             assert None is await artifact_service.load_artifact(**stranger, filename="user:photo")
             assert [] == await artifact_service.list_artifact_keys(**stranger)
 
-    @in_its_own_loop
     async def test_without_a_session_only_user_artifacts_are_listed(
         self, artifact_service: BaseArtifactService, place: Ids, user: Ids
     ) -> None:
@@ -136,7 +139,6 @@ class NamingArtifacts:
         assert ["user:ours"] == await artifact_service.list_artifact_keys(**user)
         assert ["mine", "user:ours"] == await artifact_service.list_artifact_keys(**place)
 
-    @in_its_own_loop
     async def test_a_session_artifact_needs_a_session(
         self, artifact_service: BaseArtifactService, user: Ids
     ) -> None:
@@ -150,7 +152,6 @@ class NamingArtifacts:
 
     @pytest.mark.parametrize("field", ["app_name", "user_id", "session_id"])
     @pytest.mark.parametrize("bad", _BAD_IDS, ids=ascii)
-    @in_its_own_loop
     async def test_an_id_that_could_lead_elsewhere_is_refused(
         self, artifact_service: BaseArtifactService, report: Ids, field: str, bad: str
     ) -> None:
@@ -167,7 +168,6 @@ class NamingArtifacts:
                 await method(**named)
 
     @pytest.mark.parametrize("reserved", ["user", "user/x", "user\\x"])
-    @in_its_own_loop
     async def test_a_session_that_is_called_user_is_only_read(
         self, artifact_service: BaseArtifactService, report: Ids, place: Ids, reserved: str
     ) -> None:
@@ -191,7 +191,6 @@ class NamingArtifacts:
             ("session_id", "users"),
         ],
     )
-    @in_its_own_loop
     async def test_an_id_may_hold_slashes_and_other_signs(
         self, artifact_service: BaseArtifactService, report: Ids, field: str, value: str
     ) -> None:
@@ -205,7 +204,6 @@ class NamingArtifacts:
         assert [report["filename"]] == await artifact_service.list_artifact_keys(**place)
         assert None is await artifact_service.load_artifact(**report)
 
-    @in_its_own_loop
     async def test_ids_that_differ_in_where_a_slash_stands_do_not_meet(
         self, artifact_service: BaseArtifactService, report: Ids
     ) -> None:
@@ -217,7 +215,6 @@ class NamingArtifacts:
             await artifact_service.save_artifact(**place, filename=f"{number}", artifact=text("x"))
             assert [f"{number}"] == await artifact_service.list_artifact_keys(**place)
 
-    @in_its_own_loop
     async def test_padding_makes_no_other_session(
         self, artifact_service: BaseArtifactService, report: Ids
     ) -> None:
@@ -229,10 +226,10 @@ class NamingArtifacts:
         assert text("x") == await artifact_service.load_artifact(**padded)
 
 
+@in_loops_of_their_own
 class FollowingReferences:
     """Tests of artifacts that point to other ones."""
 
-    @in_its_own_loop
     async def test_a_reference_loads_what_it_points_to(
         self, artifact_service: BaseArtifactService, report: Ids, place: Ids
     ) -> None:
@@ -246,7 +243,6 @@ class FollowingReferences:
         assert [0] == await artifact_service.list_versions(**pointing)
 
     @pytest.mark.parametrize("target", ["docs/deep/report", "user:photo", "user:docs/photo"])
-    @in_its_own_loop
     async def test_a_reference_may_lead_to_nested_names_and_to_the_user(
         self, artifact_service: BaseArtifactService, place: Ids, target: str
     ) -> None:
@@ -258,7 +254,6 @@ class FollowingReferences:
 
         assert text("found") == await artifact_service.load_artifact(**place, filename="pointing")
 
-    @in_its_own_loop
     async def test_a_reference_to_nothing_is_absent(
         self, artifact_service: BaseArtifactService, report: Ids, place: Ids
     ) -> None:
@@ -271,7 +266,6 @@ class FollowingReferences:
         assert described is not None
         assert ["pointing"] == await artifact_service.list_artifact_keys(**place)
 
-    @in_its_own_loop
     async def test_references_are_followed_five_times(
         self, artifact_service: BaseArtifactService, report: Ids, place: Ids
     ) -> None:
@@ -285,7 +279,6 @@ class FollowingReferences:
         with pytest.raises(InputValidationError, match="Exceeded maximum recursion depth"):
             await artifact_service.load_artifact(**named[6])
 
-    @in_its_own_loop
     async def test_a_circle_of_references_is_an_error(
         self, artifact_service: BaseArtifactService, report: Ids, place: Ids
     ) -> None:
@@ -309,7 +302,6 @@ class FollowingReferences:
         ],
         ids=["app", "user", "session", "another user's"],
     )
-    @in_its_own_loop
     async def test_a_reference_out_of_its_scope_is_refused(
         self, artifact_service: BaseArtifactService, report: Ids, place: Ids, change: Ids, message: str
     ) -> None:
@@ -320,7 +312,6 @@ class FollowingReferences:
         assert [] == await artifact_service.list_artifact_keys(**place)
 
     @pytest.mark.parametrize("uri", ["artifact://", "artifact://apps/a/users/b", "artifact://nonsense/0"])
-    @in_its_own_loop
     async def test_a_reference_that_says_nothing_is_refused(
         self, artifact_service: BaseArtifactService, report: Ids, uri: str
     ) -> None:

@@ -8,9 +8,10 @@ from google.adk.memory import BaseMemoryService
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store.testing.conformance.running import Ids, in_its_own_loop
+from gcp_adk_store.testing.conformance.running import Ids, in_loops_of_their_own
 
 
+@in_loops_of_their_own
 class MemoryServiceConformance:
     """What ADK asks of a memory service, as tests that a subclass inherits.
 
@@ -30,7 +31,6 @@ class MemoryServiceConformance:
         """A user of an app that no other test has seen."""
         return {"app_name": f"conformance-{uuid.uuid4().hex}", "user_id": "user"}
 
-    @in_its_own_loop
     async def test_a_memory_of_any_session_is_found(
         self, memory_service: BaseMemoryService, user: Ids
     ) -> None:
@@ -44,7 +44,6 @@ class MemoryServiceConformance:
         assert found.timestamp is not None
         assert found.timestamp.startswith("2001-09-0")
 
-    @in_its_own_loop
     async def test_nothing_fits_what_was_never_said(
         self, memory_service: BaseMemoryService, user: Ids
     ) -> None:
@@ -56,7 +55,6 @@ class MemoryServiceConformance:
         assert [] == (await memory_service.search_memory(**user, query="")).memories
 
     @pytest.mark.parametrize("other", ["app_name", "user_id"])
-    @in_its_own_loop
     async def test_others_do_not_find_it(
         self, memory_service: BaseMemoryService, user: Ids, other: str
     ) -> None:
@@ -66,7 +64,6 @@ class MemoryServiceConformance:
 
         assert [] == (await memory_service.search_memory(**stranger, query="dog")).memories
 
-    @in_its_own_loop
     async def test_a_session_may_be_added_many_times(
         self, memory_service: BaseMemoryService, user: Ids
     ) -> None:
@@ -80,7 +77,6 @@ class MemoryServiceConformance:
         assert {first.id, second.id} == {one.id for one in found}
         assert 2 == len(found)
 
-    @in_its_own_loop
     async def test_events_are_added_to_those_before(
         self, memory_service: BaseMemoryService, user: Ids
     ) -> None:
@@ -91,7 +87,6 @@ class MemoryServiceConformance:
 
         assert 2 == len((await memory_service.search_memory(**user, query="dog")).memories)
 
-    @in_its_own_loop
     async def test_the_text_with_more_words_comes_first(
         self, memory_service: BaseMemoryService, user: Ids
     ) -> None:
@@ -103,7 +98,6 @@ class MemoryServiceConformance:
         assert 10 == len(found)
         assert "a grey dog barks" == _text(found[0].content)
 
-    @in_its_own_loop
     async def test_words_of_other_scripts_are_found(
         self, memory_service: BaseMemoryService, user: Ids
     ) -> None:
@@ -118,7 +112,6 @@ class MemoryServiceConformance:
             (found,) = (await memory_service.search_memory(**user, query=query)).memories
             assert text == _text(found.content)
 
-    @in_its_own_loop
     async def test_what_was_deleted_does_not_come_back(
         self, memory_service: BaseMemoryService, user: Ids
     ) -> None:
@@ -134,7 +127,6 @@ class MemoryServiceConformance:
 
         assert [second.id] == [one.id for one in found]
 
-    @in_its_own_loop
     async def test_events_without_content_are_accepted(
         self, memory_service: BaseMemoryService, user: Ids
     ) -> None:

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import functools
+import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Final, ParamSpec
+from typing import Any, Final, TypeVar
 
 from google.adk.artifacts import BaseArtifactService
 from google.adk.events import Event, EventActions
@@ -12,18 +13,24 @@ from google.adk.memory import BaseMemoryService
 from google.adk.sessions import BaseSessionService, Session
 from google.genai import types
 
-P = ParamSpec("P")
+Suite = TypeVar("Suite", bound=type)
 
 
-def in_its_own_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Make a plain test of an asynchronous one: pytest alone can run it.
+def in_loops_of_their_own(suite: Suite) -> Suite:
+    """Make plain tests, which pytest alone can run, of the asynchronous ones of *suite*, in a loop each.
 
     A fixture may give the service itself, or an asynchronous context manager that yields it: that is
     entered and left in the loop of the test.
     """
+    for name, test in [*vars(suite).items()]:
+        if inspect.iscoroutinefunction(test):
+            setattr(suite, name, _in_its_own_loop(test))
+    return suite
 
+
+def _in_its_own_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
     @functools.wraps(test)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+    def run(*args: Any, **kwargs: Any) -> None:
         asyncio.run(_opened(test, args, kwargs))
 
     return run
@@ -76,8 +83,6 @@ def reference(target: Ids, version: int = 0) -> types.Part:
         f"/artifacts/{target['filename']}/versions/{version}"
     )
 
-
-"""Arguments that say which session, or which user, a call is about."""
 
 SCOPES: Final = ("", "user:", "app:")
 """Prefixes of the state that is stored."""

@@ -13,7 +13,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 
-from gcp_adk_store.testing.conformance.running import Ids, event, in_its_own_loop, read, texts
+from gcp_adk_store.testing.conformance.running import Ids, event, in_loops_of_their_own, read, texts
 
 _SAID = types.Content(role="model", parts=[types.Part(text="said")])
 
@@ -72,10 +72,10 @@ _EVENTS = {
 }
 
 
+@in_loops_of_their_own
 class AppendingEvents:
     """Tests of ``append_event`` by one writer."""
 
-    @in_its_own_loop
     async def test_an_append_changes_the_callers_session_in_place(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -91,7 +91,6 @@ class AppendingEvents:
         assert ({"a": 2, "user:b": 3}, 7.5) == (held.state, held.last_update_time)
 
     @pytest.mark.parametrize("kind", _EVENTS)
-    @in_its_own_loop
     async def test_an_event_comes_back_as_it_was_appended(
         self, session_service: BaseSessionService, who: Ids, kind: str
     ) -> None:
@@ -104,7 +103,6 @@ class AppendingEvents:
         assert [given] == found.events
         assert held == found
 
-    @in_its_own_loop
     async def test_events_come_back_in_the_order_of_their_appends(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -118,7 +116,6 @@ class AppendingEvents:
         assert list("01234") == texts(await read(session_service, who))
 
     @pytest.mark.parametrize("at", [1.0, 1700000000.123, 1727500000.1234567, 1730606399.5, 1730609999.5])
-    @in_its_own_loop
     async def test_the_last_update_is_the_events_own_time_exactly(
         self, session_service: BaseSessionService, who: Ids, at: float
     ) -> None:
@@ -129,7 +126,6 @@ class AppendingEvents:
 
         assert [at] * 3 == [held.last_update_time, found.last_update_time, found.events[0].timestamp]
 
-    @in_its_own_loop
     async def test_a_partial_event_is_not_stored(self, session_service: BaseSessionService, who: Ids) -> None:
         """It is returned as it is, and neither the session nor storage learns of it."""
         held = await session_service.create_session(**who)
@@ -143,7 +139,6 @@ class AppendingEvents:
         assert before == held
         assert before == await session_service.get_session(**who)
 
-    @in_its_own_loop
     async def test_an_equal_event_delivered_again_is_stored_once(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -161,7 +156,6 @@ class AppendingEvents:
         assert ({"a": 2}, 2.0) == (found.state, found.last_update_time)
 
     @pytest.mark.parametrize("reader", ["filtered", "travelled as JSON"])
-    @in_its_own_loop
     async def test_an_equal_event_is_recognised_from_a_session_that_does_not_hold_it(
         self, session_service: BaseSessionService, who: Ids, reader: str
     ) -> None:
@@ -179,7 +173,6 @@ class AppendingEvents:
         assert ["once", "between"] == texts(found)
         assert ({"a": 2}, 2.0) == (found.state, found.last_update_time)
 
-    @in_its_own_loop
     async def test_different_events_with_one_id_are_both_stored(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -192,7 +185,6 @@ class AppendingEvents:
 
         assert ["one", "two"] == texts(await read(session_service, who))
 
-    @in_its_own_loop
     async def test_an_event_stays_as_it_was_appended(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -207,7 +199,6 @@ class AppendingEvents:
         assert ["user"] == [one.author for one in found.events]
         assert {"a": [1]} == found.state
 
-    @in_its_own_loop
     async def test_an_append_to_an_unknown_session_is_refused(
         self, session_service: BaseSessionService, who: Ids, user: Ids
     ) -> None:
@@ -220,7 +211,6 @@ class AppendingEvents:
         assert {} == await session_service.get_user_state(**user)
         assert None is await session_service.get_session(**who)
 
-    @in_its_own_loop
     async def test_an_append_to_a_deleted_session_is_refused(
         self, session_service: BaseSessionService, who: Ids, user: Ids
     ) -> None:
@@ -236,10 +226,10 @@ class AppendingEvents:
         assert None is await session_service.get_session(**who)
 
 
+@in_loops_of_their_own
 class WritingTogether:
     """Tests of ``append_event`` by several writers."""
 
-    @in_its_own_loop
     async def test_the_second_writer_of_two_is_refused(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -252,7 +242,6 @@ class WritingTogether:
 
         assert isinstance(caught.value, ValueError)
 
-    @in_its_own_loop
     async def test_a_stale_append_changes_nothing(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -271,7 +260,6 @@ class WritingTogether:
 
         assert ["first", "reloaded"] == texts(await read(session_service, who))
 
-    @in_its_own_loop
     async def test_of_two_racing_writers_exactly_one_wins_each_round(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -292,7 +280,6 @@ class WritingTogether:
         assert ([1] * 8, [1] * 8) == (won, stale)
         assert list("01234567") == texts(await read(session_service, who))
 
-    @in_its_own_loop
     async def test_a_writer_that_delivers_anothers_event_again_stays_stale(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -309,7 +296,6 @@ class WritingTogether:
 
         assert ["missed", "known"] == texts(await read(session_service, who))
 
-    @in_its_own_loop
     async def test_events_of_one_time_by_one_writer_are_not_stale(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -321,7 +307,6 @@ class WritingTogether:
         assert list("0123") == texts(await read(session_service, who))
 
     @pytest.mark.parametrize("drift", [-1e-4, -1e-6])
-    @in_its_own_loop
     async def test_a_drifting_update_time_is_not_stale(
         self, session_service: BaseSessionService, who: Ids, drift: float
     ) -> None:
@@ -333,7 +318,6 @@ class WritingTogether:
 
         assert ["one", "two"] == texts(await read(session_service, who))
 
-    @in_its_own_loop
     async def test_a_current_session_that_travelled_as_json_may_append(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -346,7 +330,6 @@ class WritingTogether:
         assert ["one", "two"] == texts(travelled)
         assert ["one", "two"] == texts(await read(session_service, who))
 
-    @in_its_own_loop
     async def test_tasks_that_share_one_session_all_land(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -362,7 +345,6 @@ class WritingTogether:
         assert held == found
 
     @pytest.mark.parametrize("old", [0, 1])
-    @in_its_own_loop
     async def test_a_session_that_was_made_anew_is_not_written_by_holders_of_the_old_one(
         self, session_service: BaseSessionService, who: Ids, old: int
     ) -> None:

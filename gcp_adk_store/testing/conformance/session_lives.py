@@ -7,7 +7,7 @@ from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.platform import time as platform_time
 from google.adk.sessions import BaseSessionService, Session
 
-from gcp_adk_store.testing.conformance.running import Ids, event, ids, in_its_own_loop, read
+from gcp_adk_store.testing.conformance.running import Ids, event, ids, in_loops_of_their_own, read
 
 _ODD_IDS = (
     "a/b",
@@ -26,10 +26,10 @@ _ODD_IDS = (
 )
 
 
+@in_loops_of_their_own
 class CreatingSessions:
     """Tests of ``create_session``."""
 
-    @in_its_own_loop
     async def test_a_new_session_has_its_ids_state_and_time(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -40,7 +40,6 @@ class CreatingSessions:
         assert ({"mine": 1}, []) == (made.state, made.events)
         assert 0 < made.last_update_time <= platform_time.get_time()
 
-    @in_its_own_loop
     async def test_a_session_comes_back_equal_to_the_one_that_create_returned(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -49,7 +48,6 @@ class CreatingSessions:
 
         assert made == await session_service.get_session(**who)
 
-    @in_its_own_loop
     async def test_initial_state_is_sorted_into_scopes(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -62,7 +60,6 @@ class CreatingSessions:
         assert {"mine": 1, "user:a": 2, "app:b": 3} == made.state
         assert {"user:a": 2, "app:b": 3} == following.state
 
-    @in_its_own_loop
     async def test_the_state_given_stays_the_callers_own(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -74,7 +71,6 @@ class CreatingSessions:
         assert {"mine": [1, 2], "temp:c": 1} == given
         assert {"mine": [1]} == (await read(session_service, who)).state
 
-    @in_its_own_loop
     async def test_sessions_without_an_id_draw_different_ones(
         self, session_service: BaseSessionService, user: Ids
     ) -> None:
@@ -87,7 +83,6 @@ class CreatingSessions:
         assert 4 == len({one.id.strip() for one in made} - {""})
         assert made == found
 
-    @in_its_own_loop
     async def test_an_id_that_is_taken_is_refused_by_name(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -98,14 +93,12 @@ class CreatingSessions:
 
         assert made == await session_service.get_session(**who)
 
-    @in_its_own_loop
     async def test_padding_makes_no_other_id(self, session_service: BaseSessionService, who: Ids) -> None:
         """A padded duplicate is a duplicate."""
         await session_service.create_session(**who)
         with pytest.raises(AlreadyExistsError):
             await session_service.create_session(**{**who, "session_id": f" {who['session_id']}\n"})
 
-    @in_its_own_loop
     async def test_a_padded_id_is_read_and_deleted_with_the_text_given_to_create(
         self, session_service: BaseSessionService, user: Ids
     ) -> None:
@@ -118,7 +111,6 @@ class CreatingSessions:
         assert {"mine": 1} == found.state
         assert None is await session_service.get_session(**user, session_id="order-42\n")
 
-    @in_its_own_loop
     async def test_a_refused_create_changes_no_shared_state(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -129,7 +121,6 @@ class CreatingSessions:
 
         assert {"user:kept": 1} == (await read(session_service, who)).state
 
-    @in_its_own_loop
     async def test_of_concurrent_creates_of_one_id_exactly_one_wins(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -142,7 +133,6 @@ class CreatingSessions:
         assert 3 == sum(isinstance(one, AlreadyExistsError) for one in outcomes)
         assert [await session_service.get_session(**who)] == winners
 
-    @in_its_own_loop
     async def test_one_id_may_be_used_by_every_user_and_app(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -157,7 +147,6 @@ class CreatingSessions:
 
     @pytest.mark.parametrize("field", ["app_name", "user_id", "session_id"])
     @pytest.mark.parametrize("odd", _ODD_IDS)
-    @in_its_own_loop
     async def test_an_odd_id_is_an_id(
         self, session_service: BaseSessionService, who: Ids, field: str, odd: str
     ) -> None:
@@ -175,10 +164,10 @@ class CreatingSessions:
         assert {} == (await read(session_service, who)).state
 
 
+@in_loops_of_their_own
 class ListingSessions:
     """Tests of ``list_sessions``."""
 
-    @in_its_own_loop
     async def test_sessions_are_listed_oldest_activity_first(
         self, session_service: BaseSessionService, user: Ids
     ) -> None:
@@ -191,7 +180,6 @@ class ListingSessions:
 
         assert ["b", "c", "a"] == ids((await session_service.list_sessions(**user)).sessions)
 
-    @in_its_own_loop
     async def test_sessions_of_one_time_are_listed_by_user_and_id(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -204,7 +192,6 @@ class ListingSessions:
 
         assert sorted(places) == [(one.user_id, one.id) for one in listed.sessions]
 
-    @in_its_own_loop
     async def test_a_listing_is_of_one_user_or_of_all(
         self, session_service: BaseSessionService, who: Ids, user: Ids
     ) -> None:
@@ -219,7 +206,6 @@ class ListingSessions:
         assert {who["user_id"], "another"} == {one.user_id for one in everyones.sessions}
         assert {who["app_name"]} == {one.app_name for one in everyones.sessions}
 
-    @in_its_own_loop
     async def test_listed_sessions_have_their_whole_state(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -235,7 +221,6 @@ class ListingSessions:
             "second": {"mine": 2, "user:a": 2, "app:c": 3},
         } == {one.id: one.state for one in listed.sessions}
 
-    @in_its_own_loop
     async def test_listed_sessions_have_no_events(
         self, session_service: BaseSessionService, who: Ids, user: Ids
     ) -> None:
@@ -247,7 +232,6 @@ class ListingSessions:
         assert [([], 5.0)] == [(one.events, one.last_update_time) for one in listed]
         assert 1 == len((await read(session_service, who)).events)
 
-    @in_its_own_loop
     async def test_the_empty_user_is_a_user_like_any_other(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -258,7 +242,6 @@ class ListingSessions:
 
         assert ["of-nobody"] == ids(listed.sessions)
 
-    @in_its_own_loop
     async def test_listings_of_the_unknown_are_empty(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -270,7 +253,6 @@ class ListingSessions:
         assert [] == (await session_service.list_sessions(**unknown)).sessions
         assert [] == (await session_service.list_sessions(**unknown, user_id=who["user_id"])).sessions
 
-    @in_its_own_loop
     async def test_listed_sessions_are_the_callers_own(
         self, session_service: BaseSessionService, who: Ids, user: Ids
     ) -> None:
@@ -283,10 +265,10 @@ class ListingSessions:
         assert {"mine": [1], "user:a": [1], "app:b": [1]} == (await read(session_service, who)).state
 
 
+@in_loops_of_their_own
 class DeletingSessions:
     """Tests of ``delete_session``."""
 
-    @in_its_own_loop
     async def test_a_deleted_session_is_gone(
         self, session_service: BaseSessionService, who: Ids, user: Ids
     ) -> None:
@@ -304,7 +286,6 @@ class DeletingSessions:
         assert ["neighbour"] == ids((await session_service.list_sessions(**user)).sessions)
         assert [] == [place for place in neighbours if await session_service.get_session(**place) is None]
 
-    @in_its_own_loop
     async def test_deleting_what_is_not_there_is_no_error(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -316,7 +297,6 @@ class DeletingSessions:
 
         assert None is await session_service.get_session(**who)
 
-    @in_its_own_loop
     async def test_shared_state_outlives_the_session(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:

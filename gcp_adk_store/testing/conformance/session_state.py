@@ -7,7 +7,7 @@ import pytest
 from google.adk.sessions import BaseSessionService
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from gcp_adk_store.testing.conformance.running import SCOPES, Ids, event, in_its_own_loop, read, texts
+from gcp_adk_store.testing.conformance.running import SCOPES, Ids, event, in_loops_of_their_own, read, texts
 
 _VALUES: tuple[Any, ...] = (
     True,
@@ -45,10 +45,10 @@ _KEYS = (
 )
 
 
+@in_loops_of_their_own
 class KeepingState:
     """Tests of the state of sessions, users and apps."""
 
-    @in_its_own_loop
     async def test_app_state_is_shared_by_all_users_of_the_app(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -63,7 +63,6 @@ class KeepingState:
         assert {"app:a": 1, "app:b": 2} == (await read(session_service, others)).state
         assert {} == (await read(session_service, elsewhere)).state
 
-    @in_its_own_loop
     async def test_user_state_is_shared_by_the_users_sessions(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -81,7 +80,6 @@ class KeepingState:
 
         assert {"same user": {"user:a": 1, "user:b": 2}, "another user": {}, "another app": {}} == found
 
-    @in_its_own_loop
     async def test_session_state_is_the_sessions_own(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -94,7 +92,6 @@ class KeepingState:
         assert {"a": 1, "b": 2} == (await read(session_service, who)).state
 
     @pytest.mark.parametrize("scope", SCOPES)
-    @in_its_own_loop
     async def test_none_is_a_value(self, session_service: BaseSessionService, who: Ids, scope: str) -> None:
         """It replaces what was there and is kept: no key is ever removed."""
         held = await session_service.create_session(**who, state={f"{scope}old": 1})
@@ -103,7 +100,6 @@ class KeepingState:
         assert {f"{scope}old": None, f"{scope}new": None} == (await read(session_service, who)).state
 
     @pytest.mark.parametrize("scope", SCOPES)
-    @in_its_own_loop
     async def test_a_dictionary_replaces_the_one_before(
         self, session_service: BaseSessionService, who: Ids, scope: str
     ) -> None:
@@ -114,7 +110,6 @@ class KeepingState:
         assert {f"{scope}d": {"deep": {"b": 2}}} == (await read(session_service, who)).state
 
     @pytest.mark.parametrize("value", _VALUES, ids=repr)
-    @in_its_own_loop
     async def test_a_value_keeps_its_exact_type(
         self, session_service: BaseSessionService, who: Ids, value: Any
     ) -> None:
@@ -130,7 +125,6 @@ class KeepingState:
         assert [repr(value)] * 6 == [repr(found.state[key]) for key in (*given, *appended)]
 
     @pytest.mark.parametrize("scope", SCOPES)
-    @in_its_own_loop
     async def test_any_text_is_a_key(self, session_service: BaseSessionService, who: Ids, scope: str) -> None:
         """Keys are text, not paths, and never meet one another."""
         given = {f"{scope}{key}": f"given {key}" for key in _KEYS[::2]}
@@ -140,7 +134,6 @@ class KeepingState:
 
         assert {**given, **appended} == (await read(session_service, who)).state
 
-    @in_its_own_loop
     async def test_temp_state_lives_in_the_callers_session_only(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -154,7 +147,6 @@ class KeepingState:
         assert {"kept": 1} == found.state
         assert [{"kept": 1}] == [one.actions.state_delta for one in found.events]
 
-    @in_its_own_loop
     async def test_only_what_an_event_changes_is_stored(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -165,7 +157,6 @@ class KeepingState:
 
         assert {"committed": 1} == (await read(session_service, who)).state
 
-    @in_its_own_loop
     async def test_what_json_cannot_hold_does_not_lose_the_event(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -179,7 +170,6 @@ class KeepingState:
         assert 2 == found.state["even"]  # as it was given
 
     @pytest.mark.parametrize("scope", ["user:", "app:"])
-    @in_its_own_loop
     async def test_writers_of_different_sessions_lose_no_key_of_each_other(
         self, session_service: BaseSessionService, who: Ids, scope: str
     ) -> None:
@@ -196,7 +186,6 @@ class KeepingState:
 
         assert {f"{scope}{n}": n for n in range(6)} == (await session_service.create_session(**who)).state
 
-    @in_its_own_loop
     async def test_user_state_is_read_without_a_session(
         self, session_service: BaseSessionService, who: Ids, user: Ids
     ) -> None:
@@ -211,7 +200,6 @@ class KeepingState:
         assert {} == await session_service.get_user_state(**{**user, "user_id": "another"})
         assert {} == await session_service.get_user_state(**{**user, "app_name": f"{user['app_name']}-2"})
 
-    @in_its_own_loop
     async def test_user_state_that_was_read_is_the_callers_own(
         self, session_service: BaseSessionService, who: Ids, user: Ids
     ) -> None:
@@ -224,11 +212,11 @@ class KeepingState:
         assert {"a": [1]} == await session_service.get_user_state(**user)
 
 
+@in_loops_of_their_own
 class ReadingSessions:
     """Tests of ``get_session``."""
 
     @pytest.mark.parametrize("field", ["app_name", "user_id", "session_id"])
-    @in_its_own_loop
     async def test_an_unknown_session_is_none(
         self, session_service: BaseSessionService, who: Ids, field: str
     ) -> None:
@@ -256,7 +244,6 @@ class ReadingSessions:
             (0, 1.0, ""),
         ],
     )
-    @in_its_own_loop
     async def test_a_filter_chooses_events_and_nothing_else(
         self,
         session_service: BaseSessionService,
@@ -277,7 +264,6 @@ class ReadingSessions:
         assert list(expected) == texts(found)
         assert ({"user:a": 1, "n": 5}, 5.0) == (found.state, found.last_update_time)
 
-    @in_its_own_loop
     async def test_a_filtered_session_may_append(self, session_service: BaseSessionService, who: Ids) -> None:
         """It is not stale for the events it was not given."""
         held = await session_service.create_session(**who)
@@ -291,7 +277,6 @@ class ReadingSessions:
             await read(session_service, who)
         )
 
-    @in_its_own_loop
     async def test_what_a_reader_does_to_a_session_stays_with_it(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
@@ -310,7 +295,6 @@ class ReadingSessions:
 
         assert before == await session_service.get_session(**who)
 
-    @in_its_own_loop
     async def test_what_a_maker_does_to_a_session_stays_with_it(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:

@@ -8,7 +8,7 @@ from a2a.types import ListTasksRequest, Message, Part, Role, Task, TaskState, Ta
 from a2a.utils.errors import InvalidParamsError
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from gcp_adk_store.testing.conformance.running import in_its_own_loop
+from gcp_adk_store.testing.conformance.running import in_loops_of_their_own
 
 WORKING, DONE = TaskState.TASK_STATE_WORKING, TaskState.TASK_STATE_COMPLETED
 
@@ -39,6 +39,7 @@ def task(task_id: str, at: int | None = None, state: TaskState = WORKING, contex
     return Task(id=task_id, context_id=context_id, status=TaskStatus(state=state, timestamp=timestamp))
 
 
+@in_loops_of_their_own
 class TaskStoreConformance:
     """What the SDK of A2A asks of a task store, as tests that a subclass inherits.
 
@@ -54,7 +55,6 @@ class TaskStoreConformance:
     the SDK's store in memory meets.
     """
 
-    @in_its_own_loop
     async def test_a_task_comes_back_whole(self, task_store: TaskStore) -> None:
         """With its history, artifacts and metadata."""
         saved = task("t", at=7)
@@ -65,14 +65,12 @@ class TaskStoreConformance:
 
         assert saved == await task_store.get("t", ANN)
 
-    @in_its_own_loop
     async def test_a_missing_task_is_none(self, task_store: TaskStore) -> None:
         """And deleting it is accepted."""
         await task_store.delete("t", ANN)
 
         assert await task_store.get("t", ANN) is None
 
-    @in_its_own_loop
     async def test_a_later_save_replaces_the_task(self, task_store: TaskStore) -> None:
         """As a whole."""
         saved = task("t", at=1)
@@ -84,7 +82,6 @@ class TaskStoreConformance:
 
         assert saved == await task_store.get("t", ANN)
 
-    @in_its_own_loop
     async def test_a_task_changes_by_saves_alone(self, task_store: TaskStore) -> None:
         """The objects that were saved and returned are their callers'."""
         saved = task("t", at=1)
@@ -96,7 +93,6 @@ class TaskStoreConformance:
 
         assert task("t", at=1) == await task_store.get("t", ANN)
 
-    @in_its_own_loop
     async def test_a_deleted_task_is_gone(self, task_store: TaskStore) -> None:
         """From reads and listings; others stay."""
         for task_id in ("t", "other"):
@@ -106,7 +102,6 @@ class TaskStoreConformance:
         assert await task_store.get("t", ANN) is None
         assert [one.id for one in (await task_store.list(ListTasksRequest(), ANN)).tasks] == ["other"]
 
-    @in_its_own_loop
     async def test_owners_have_tasks_of_their_own(self, task_store: TaskStore) -> None:
         """Of one id, too."""
         await task_store.save(task("t", at=1), ANN)
@@ -117,7 +112,6 @@ class TaskStoreConformance:
         assert task("t", at=2) == await task_store.get("t", BOB)
         assert (await task_store.list(ListTasksRequest(), ANN)).total_size == 0
 
-    @in_its_own_loop
     async def test_pages_have_each_task_once_the_latest_first(self, task_store: TaskStore) -> None:
         """Those of one time in descending order of their ids, those without a time last."""
         times = {"a": 1, "b": 3, "c": 3, "d": None, "e": 2}
@@ -146,7 +140,6 @@ class TaskStoreConformance:
         ],
         ids=["context", "status", "time", "two", "none"],
     )
-    @in_its_own_loop
     async def test_filters_choose_tasks(
         self, task_store: TaskStore, params: ListTasksRequest, expected: list[str]
     ) -> None:
@@ -163,7 +156,6 @@ class TaskStoreConformance:
         assert expected == [one.id for one in page.tasks]
         assert len(expected) == page.total_size
 
-    @in_its_own_loop
     async def test_a_page_token_that_no_listing_gave_is_refused(self, task_store: TaskStore) -> None:
         """By the SDK's error for clients."""
         await task_store.save(task("t"), ANN)
