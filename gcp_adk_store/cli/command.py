@@ -12,29 +12,29 @@ import gcp_adk_store
 from gcp_adk_store.model.keys import in_one_line
 
 _PARTS: Final = {
-    "adk": ("servers", "adk", "Run ADK's command with this store's URIs."),
-    "anchor": ("integrity", "anchor", "Keep heads of histories where nobody can change them."),
-    "artifacts": ("artifacts", "artifacts", "List, get and delete artifacts."),
-    "bulk": ("bulk", "bulk", "Read, export, erase, prune and verify on Apache Beam."),
-    "ces": ("ces", "ces", "Check, run and test agents of CX Agent Studio."),
-    "copy": ("moving", "copy_", "Copy the sessions of an app to another store."),
-    "cost": ("cost", "cost", "Estimate sizes and the cost of a month."),
-    "doctor": ("doctor", "doctor", "Check a deployment, and name what is missing."),
-    "emulators": ("emulators", "emulators", "Run the emulators of Google Cloud until Ctrl-C."),
-    "erase-user": ("retention", "erase_user", "Erase a user, and print the receipt."),
-    "export": ("moving", "export", "Write the sessions of an app as JSON or Parquet."),
-    "fsck": ("integrity", "fsck", "Check stored data, and repair it."),
-    "gc": ("integrity", "gc", "Remove large content that nothing refers to."),
-    "import": ("moving", "import_", "Make the sessions that an export wrote."),
-    "inspect": ("servers", "inspect", "Open a page that shows what a store has."),
-    "memory": ("memory", "memory", "List, search and delete memories."),
-    "prune": ("retention", "prune", "Delete sessions that were kept long enough."),
-    "rotate-keys": ("retention", "rotate_keys", "Wrap data keys with the newest encryption key."),
-    "sessions": ("sessions", "sessions", "List, show, export, redact, archive and delete sessions."),
-    "template": ("template", "template", "Check instruction templates."),
-    "verify": ("integrity", "verify", "Verify that no event was changed or dropped."),
+    "adk": ("cli.servers", "adk", "Run ADK's command with this store's URIs."),
+    "anchor": ("cli.integrity", "anchor", "Keep heads of histories where nobody can change them."),
+    "artifacts": ("cli.artifacts", "artifacts", "List, get and delete artifacts."),
+    "bulk": ("cli.bulk", "bulk", "Read, export, erase, prune and verify on Apache Beam."),
+    "ces": ("cli.ces", "ces", "Check, run and test agents of CX Agent Studio."),
+    "copy": ("cli.moving", "copy_", "Copy the sessions of an app to another store."),
+    "cost": ("cli.cost", "cost", "Estimate sizes and the cost of a month."),
+    "doctor": ("cli.doctor", "doctor", "Check a deployment, and name what is missing."),
+    "emulators": ("testing.__main__", "emulators", "Run the emulators of Google Cloud until Ctrl-C."),
+    "erase-user": ("cli.retention", "erase_user", "Erase a user, and print the receipt."),
+    "export": ("cli.moving", "export", "Write the sessions of an app as JSON or Parquet."),
+    "fsck": ("cli.integrity", "fsck", "Check stored data, and repair it."),
+    "gc": ("cli.integrity", "gc", "Remove large content that nothing refers to."),
+    "import": ("cli.moving", "import_", "Make the sessions that an export wrote."),
+    "inspect": ("cli.servers", "inspect", "Open a page that shows what a store has."),
+    "memory": ("cli.memory", "memory", "List, search and delete memories."),
+    "prune": ("cli.retention", "prune", "Delete sessions that were kept long enough."),
+    "rotate-keys": ("cli.retention", "rotate_keys", "Wrap data keys with the newest encryption key."),
+    "sessions": ("cli.sessions", "sessions", "List, show, export, redact, archive and delete sessions."),
+    "template": ("cli.template", "template", "Check instruction templates."),
+    "verify": ("cli.integrity", "verify", "Verify that no event was changed or dropped."),
 }
-"""Of each command the module, its name there, and what the list of commands says of it."""
+"""Of each command the module in the package, its name there, and what the list of commands says of it."""
 
 _NO_ARGUMENTS: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """From click 8.2 on, the error whose message is the help of a command: many lines, and no argument."""
@@ -50,7 +50,7 @@ class _Parts(click.Group):
         if cmd_name not in _PARTS:
             return super().get_command(ctx, cmd_name)
         module, name, _ = _PARTS[cmd_name]
-        part: Any = importlib.import_module(f"gcp_adk_store.cli.{module}")
+        part: Any = importlib.import_module(f"gcp_adk_store.{module}")
         found: click.Command = getattr(part, name)
         return found
 

@@ -1,74 +1,50 @@
-"""Run both emulators until Ctrl-C or SIGTERM, and print what leads Google's clients to them."""
+"""Run the emulators: ``gcp-adk-store emulators``, or ``python -m gcp_adk_store.testing``."""
 
-import argparse
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import click
+
+from gcp_adk_store.model.keys import in_one_line
 from gcp_adk_store.testing.downloads import EmulatorError
-from gcp_adk_store.testing.installation import install, require_installed, serve
+from gcp_adk_store.testing.installation import install as install_missing
+from gcp_adk_store.testing.installation import require_installed, serve
 
-_LAST_PORT: Final = 65_535
+_PORT: Final[dict[str, Any]] = {"type": click.IntRange(0, 65_535), "default": 0, "metavar": "N"}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve, check or install, as the arguments say; return the exit status."""
-    options = _parse(arguments)
+@click.command()
+@click.option("--firestore-port", **_PORT, help="On 127.0.0.1; by default a free one.")
+@click.option("--storage-port", **_PORT, help="On 127.0.0.1; by default a free one.")
+@click.option(
+    "--logs",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder for the logs; by default a temporary one.",
+)
+@click.option("--bucket", metavar="NAME", help="Make this bucket, and print what Store.from_env() reads.")
+@click.option("--check", is_flag=True, help="Start nothing; list what is missing.")
+@click.option("--install", is_flag=True, help="Start nothing; install what is missing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the variables as one line of JSON.")
+@click.option("--jar-url", metavar="URL", help="With --install: a mirror of the Firestore emulator's jar.")
+def emulators(*, check: bool, install: bool, as_json: bool, jar_url: str | None, **served: Any) -> None:
+    """Run the Firestore and Cloud Storage emulators until Ctrl-C, and print the variables that lead to them.
+
+    --install downloads what they need, and says before what that is, from where, how large and to which
+    folder. Ends with 1 if something is missing or does not start.
+    """
+    if check + install + as_json > 1:
+        raise click.UsageError("--check, --install and --json exclude each other")
     try:
-        if options.check:
+        if check:
             require_installed()
-        elif options.install:
-            install(url=options.jar_url)
+        elif install:
+            install_missing(url=jar_url)
         else:
-            serve(
-                firestore_port=options.firestore_port,
-                storage_port=options.storage_port,
-                logs=options.logs,
-                bucket=options.bucket,
-                as_json=options.as_json,
-            )
+            serve(**served, as_json=as_json)
     except (EmulatorError, OSError) as exc:
-        sys.stderr.write(f"{exc}\n")
-        return 1
-    return 0
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description=__doc__)
-    for name in ("firestore", "storage"):
-        parser.add_argument(
-            f"--{name}-port", type=port, default=0, metavar="N", help="on 127.0.0.1; by default a free one"
-        )
-    parser.add_argument(
-        "--logs", type=Path, metavar="DIR", help="folder for the logs; by default a temporary one"
-    )
-    parser.add_argument(
-        "--bucket", metavar="NAME", help="make this bucket, and print what Store.from_env() reads for it"
-    )
-    instead = parser.add_mutually_exclusive_group()
-    instead.add_argument(
-        "--check", action="store_true", help="start nothing; list what is missing, and fail if something is"
-    )
-    instead.add_argument(
-        "--install", action="store_true", help="start nothing; install what is missing, which it says first"
-    )
-    instead.add_argument(
-        "--json", dest="as_json", action="store_true", help="print the variables as one line of JSON"
-    )
-    parser.add_argument(
-        "--jar-url", metavar="URL", help="with --install: a mirror of the Firestore emulator's jar"
-    )
-    return parser.parse_args(arguments)
-
-
-def port(text: str) -> int:
-    """Return the port that *text* names; argparse shows this function's name in its message."""
-    number = int(text)
-    if not 0 <= number <= _LAST_PORT:
-        raise argparse.ArgumentTypeError(f"{text} is not a port: 0 to {_LAST_PORT}")
-    return number
+        raise click.ClickException("\n".join(map(in_one_line, str(exc).splitlines()))) from exc
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    emulators(prog_name=f"python -m {__package__}")

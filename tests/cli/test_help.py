@@ -67,10 +67,10 @@ main()
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("module", ["command", "screen", "emulators"])
+@pytest.mark.parametrize("module", ["cli.command", "cli.screen", "testing.__main__"])
 def test_ctrl_c_during_an_import_ends_without_a_traceback(module: str) -> None:
     """As later on, with status 1: of what all commands need, and of what one does."""
-    code = INTERRUPT.replace("MODULE", f"gcp_adk_store.cli.{module}")
+    code = INTERRUPT.replace("MODULE", f"gcp_adk_store.{module}")
     run = subprocess.run(
         [sys.executable, "-c", code, "emulators", "-h"], check=False, capture_output=True, text=True
     )

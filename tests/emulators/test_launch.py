@@ -19,9 +19,10 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from gcp_adk_store.testing import emulators
-from gcp_adk_store.testing.__main__ import main
+from gcp_adk_store.testing.__main__ import emulators as command
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, EmulatorError
 from gcp_adk_store.testing.firestore_jar import CACHE_VARIABLE, JAR_VARIABLE, find_firestore_jar
 from tests.support.ended import has_ended
@@ -392,38 +393,35 @@ def test_the_command_leaves_nothing_when_it_fails(
 
     assert "" == output
     assert (
-        f"Port {port} for the Cloud Storage emulator is taken (Address already in use); "
+        f"Error: Port {port} for the Cloud Storage emulator is taken (Address already in use); "
         "stop what uses it, or use another.\n"
     ) == errors
     assert (1, []) == (process.returncode, running())
 
 
-def test_the_command_reports_where_it_cannot_log(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_command_reports_where_it_cannot_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A folder that cannot be made is one message and status 1."""
     (tmp_path / "file").touch()
     monkeypatch.setenv(FIRESTORE_VARIABLE, "there:1")
     monkeypatch.delenv(STORAGE_VARIABLE, raising=False)
-    handler = signal.getsignal(signal.SIGTERM)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        status = main(["--logs", str(tmp_path / "file/logs")])
+        result = CliRunner().invoke(command, ["--logs", str(tmp_path / "file/logs")])
     finally:
-        signal.signal(signal.SIGTERM, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
-    assert 1 == status
-    assert ("", f"[Errno 20] Not a directory: '{tmp_path}/file/logs'\n") == capsys.readouterr()
+    assert 1 == result.exit_code
+    assert f"Error: [Errno 20] Not a directory: '{tmp_path}/file/logs'\n" == result.output
 
 
-def test_the_command_refuses_what_is_no_port(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("text", ["65536", "-1"])
+def test_the_command_refuses_what_is_no_port(text: str) -> None:
     """A number beyond the ports is a mistake in the arguments."""
-    for text in ("65536", "-1"):
-        with pytest.raises(SystemExit) as caught:
-            main([f"--storage-port={text}"])
+    result = CliRunner().invoke(command, [f"--storage-port={text}"])
 
-        assert 2 == caught.value.code
-        says = f"argument --storage-port: {text} is not a port: 0 to 65535\n"
-        assert capsys.readouterr().err.endswith(says)
+    assert 2 == result.exit_code
+    assert f"'--storage-port': {text} is not in the range 0<=x<=65535." in result.stderr
 
 
 def test_the_containers_are_open_to_this_machine_alone() -> None:
