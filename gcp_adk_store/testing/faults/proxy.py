@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import http.client
 import logging
+import re
 import socket
 import socketserver
 import sys
@@ -13,13 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from gcp_adk_store.testing.faults.plans import Hold, Injector, Planned
 
 logger = logging.getLogger(__name__)
 
 _BLOCK_BYTES: Final = 256 * 1024
+_LINE_BYTES: Final = 1024
 
 
 class TcpForwarder:
@@ -126,6 +128,74 @@ class HttpServer(ThreadingHTTPServer):
         else:
             # socketserver calls this inside its except clause.
             logger.exception("connection of %s failed", client_address)  # noqa: LOG004
+
+
+class HttpHandler(BaseHTTPRequestHandler):
+    """One connection of a client."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    timeout: ClassVar[float] = 600.0  # A connection that says nothing gives up its thread.
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether the body of the request comes in chunks.
+
+        Raises:
+            ValueError: it is encoded in another way.
+        """
+        encoding = self.headers.get("Transfer-Encoding")
+        if encoding is not None and encoding.lower() != "chunked":
+            raise ValueError(f"Invalid Transfer-Encoding: {encoding!r}")
+        return encoding is not None
+
+    @property
+    def length(self) -> int:
+        """The announced length of the body.
+
+        Raises:
+            ValueError: it is not a number, or above all that a server takes.
+        """
+        length = self.headers.get("Content-Length", "0")
+        if not re.fullmatch("[0-9]{1,15}", length):
+            raise ValueError(f"Invalid Content-Length: {length!r}")
+        return int(length)
+
+    def body(self) -> Iterator[bytes]:
+        """Yield the body of the request, block by block as it comes.
+
+        Raises:
+            ValueError: its length, or that of a chunk, is malformed.
+            ConnectionAbortedError: the client closed the connection inside it.
+        """
+        if not self.is_chunked:
+            yield from self.exactly(self.length)
+            return
+        while size := self._size_of_chunk():
+            yield from self.exactly(size)
+            self.rfile.readline(_LINE_BYTES)
+        # Trailers, up to the empty line that ends them.
+        while self.rfile.readline(_BLOCK_BYTES).strip():
+            pass
+
+    def exactly(self, size: int) -> Iterator[bytes]:
+        """Yield the next *size* bytes of the body; errors as of :meth:`body`."""
+        while size:
+            block = self.rfile.read(min(size, _BLOCK_BYTES))
+            if not block:
+                raise ConnectionAbortedError("the client closed the connection inside a request")
+            size -= len(block)
+            yield block
+
+    def _size_of_chunk(self) -> int:
+        digits = self.rfile.readline(_LINE_BYTES).split(b";")[0].strip()
+        if not re.fullmatch(b"[0-9A-Fa-f]{1,12}", digits):
+            raise ValueError("Invalid chunk size")
+        return int(digits, 16)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # inherited name
+        """Log to the module's logger, not to stderr."""
+        logger.debug(format, *args)
 
 
 _START_S: Final = 30.0

@@ -6,7 +6,6 @@ those of resumable uploads, lead back through the proxy, and signed URLs stay as
 
 import http.client
 import json
-import logging
 import math
 import re
 import socket
@@ -15,8 +14,7 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler
-from typing import ClassVar, Final
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from gcp_adk_store.testing.faults.plans import (
@@ -32,7 +30,7 @@ from gcp_adk_store.testing.faults.plans import (
     Refuse,
     no_faults,
 )
-from gcp_adk_store.testing.faults.proxy import HttpServer, Proxy
+from gcp_adk_store.testing.faults.proxy import HttpHandler, HttpServer, Proxy
 
 _IN_BUCKET: Final = re.compile(r"(?:/(?:upload|download))?(?:/storage/v1)?/b/(?P<bucket>[^/]+)(?P<rest>/.*)?")
 # The XML API's form, which signed and public URLs have.
@@ -81,8 +79,6 @@ def request_kind(method: str, url: str) -> str:
         return "media" if method == "GET" and wants_bytes else _PLAIN.get(method, "other")
     return _VERBS.get(rest.split("/")[3], "other") if rest.startswith("/o/") else "other"
 
-
-logger = logging.getLogger(__name__)
 
 _BLOCK_BYTES: Final = 64 * 1024
 _IN_MEMORY_BYTES: Final = 1024 * 1024
@@ -144,12 +140,9 @@ class _Server(HttpServer):
         super().__init__("127.0.0.1", 0, _Handler)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(HttpHandler):
     """One connection of a client, and one to the emulator for it."""
 
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    timeout: ClassVar[float] = 600.0  # A connection that says nothing gives up its thread.
     server: _Server
 
     def setup(self) -> None:
@@ -166,25 +159,22 @@ class _Handler(BaseHTTPRequestHandler):
         if not is_bucket_look(self.command, self.path):
             fault = self.server.injector.next(bucket_of(self.path), request_kind(self.command, self.path))
         if fault is None:
-            self._answer(self._forward(self._body()))
+            self._answer(self._forward(self.body()))
         else:
             self._suffer(fault)
 
     # The base class looks methods up by these names.
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = serve  # noqa: N815
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # inherited name
-        logger.debug(format, *args)
-
     def _suffer(self, fault: Fault) -> None:
         match fault:
             case Refuse() | Hang() | Cut(part="request"):
                 self._withhold(fault)
             case Lose():
-                self._forward(self._body())
+                self._forward(self.body())
                 self._drop()
             case Cut():
-                self._answer(self._forward(self._body()), half=True)
+                self._answer(self._forward(self.body()), half=True)
             case Garble():
                 self._garble(fault)
             case Delay(seconds):
@@ -196,17 +186,17 @@ class _Handler(BaseHTTPRequestHandler):
                     if self._hold(fault):
                         self._answer(self._forward(body))
             case Hold():
-                response = self._forward(self._body())
+                response = self._forward(self.body())
                 if self._hold(fault):
                     self._answer(response)
 
     def _withhold(self, fault: Refuse | Hang | Cut) -> None:
         """Take the request, or half of it, and keep it from the emulator."""
         if isinstance(fault, Cut):
-            for _ in self._exactly(self._length() // 2):
+            for _ in self.exactly(self.length // 2):
                 pass
         else:
-            for _ in self._body():
+            for _ in self.body():
                 pass
         if isinstance(fault, Refuse):
             self._refuse(fault)
@@ -249,12 +239,12 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in self.headers.items():
             if name.lower() not in _OF_ONE_CONNECTION:
                 upstream.putheader(name, value)
-        if self._is_chunked():
+        if self.is_chunked:
             upstream.putheader("Transfer-Encoding", "chunked")
         upstream.endheaders()
         for block in body:
-            upstream.send(_chunk(block) if self._is_chunked() else block)
-        if self._is_chunked():
+            upstream.send(_chunk(block) if self.is_chunked else block)
+        if self.is_chunked:
             upstream.send(_chunk(b""))
         return upstream.getresponse()
 
@@ -283,9 +273,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _garble(self, fault: Garble) -> None:
         """Pass on the request with another body; or the emulator's answer, under the length of that."""
         if fault.part == "request":
-            self._answer(self._forward([fault.change(b"".join(self._body()))]))
+            self._answer(self._forward([fault.change(b"".join(self.body()))]))
             return
-        response = self._forward(self._body())
+        response = self._forward(self.body())
         status = fault.status or response.status
         if self.command == "HEAD" or status in _WITHOUT_BODY:
             self._answer(response)
@@ -299,37 +289,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _is_chunked(self) -> bool:
-        return "chunked" in self.headers.get("Transfer-Encoding", "").lower()
-
-    def _length(self) -> int:
-        return int(self.headers.get("Content-Length", "0"))
-
-    def _body(self) -> Iterator[bytes]:
-        """Yield the request's body, block by block as it comes."""
-        if not self._is_chunked():
-            yield from self._exactly(self._length())
-            return
-        while size := int(self.rfile.readline(1024).split(b";")[0], 16):
-            yield from self._exactly(size)
-            self.rfile.readline(1024)
-        # Trailers, up to the empty line that ends them.
-        while self.rfile.readline(_BLOCK_BYTES).strip():
-            pass
-
-    def _exactly(self, size: int) -> Iterator[bytes]:
-        while size:
-            block = self.rfile.read(min(size, _BLOCK_BYTES))
-            if not block:
-                raise ConnectionAbortedError("the client closed the connection inside a request")
-            size -= len(block)
-            yield block
-
     @contextmanager
     def _kept_body(self) -> Iterator[Iterator[bytes]]:
         """Take the request's body to its end, a large one into a file; give its blocks."""
         with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES) as kept:
-            for block in self._body():
+            for block in self.body():
                 kept.write(block)
             kept.seek(0)
             yield iter(lambda: kept.read(_BLOCK_BYTES), b"")

@@ -1,8 +1,9 @@
 """Answer requests about buckets and their IAM policies."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
+from types import SimpleNamespace
 from typing import Final
 
 from gcp_storage_emulator.handlers import (
@@ -87,19 +88,25 @@ def delete_bucket(storage: StrictStorage, request: Request) -> Response:
     return Response(status=HTTPStatus.NO_CONTENT)
 
 
-def get_iam_policy(storage: StrictStorage, request: Request) -> Response:
-    """Answer with the policy that was stored; nothing enforces it."""
-    return _ask_gse(gse.get_iam_policy, storage, request)
+def _answer_of_gse(handler: Callable[..., None], storage: StrictStorage, request: Request) -> Response:
+    """Return what one of gse's handlers answers about a bucket that exists."""
+    storage.check_bucket(request.params["bucket"])
+    answers: list[JsonObject] = []
+    asked = SimpleNamespace(
+        params={"bucket_name": request.params["bucket"]}, query=request.query, data=request.json()
+    )
+    handler(asked, SimpleNamespace(json=answers.append), storage)
+    return json_response(answers[0])
 
 
-def set_iam_policy(storage: StrictStorage, request: Request) -> Response:
-    """Store a policy; nothing enforces it."""
-    return _ask_gse(gse.set_iam_policy, storage, request)
+get_iam_policy = partial(_answer_of_gse, gse.get_iam_policy)
+"""Answer with the policy that was stored; nothing enforces it."""
 
+set_iam_policy = partial(_answer_of_gse, gse.set_iam_policy)
+"""Store a policy; nothing enforces it."""
 
-def test_iam_permissions(storage: StrictStorage, request: Request) -> Response:
-    """Answer that every permission asked about is granted."""
-    return _ask_gse(gse.test_iam_permissions, storage, request)
+test_iam_permissions = partial(_answer_of_gse, gse.test_iam_permissions)
+"""Answer that every permission asked about is granted."""
 
 
 def _bucket(storage: StrictStorage, request: Request, *, reading: bool = False) -> JsonObject:
@@ -119,34 +126,3 @@ def _settings(body: JsonObject) -> JsonObject:
     if settings.get("storageClass", "") is None:
         settings["storageClass"] = _DEFAULT_STORAGE_CLASS
     return settings
-
-
-@dataclass(slots=True)
-class _GseRequest:
-    """What gse's handlers read of a request."""
-
-    params: Mapping[str, str]
-    query: Mapping[str, list[str]]
-    data: JsonObject
-
-
-@dataclass(slots=True)
-class _GseResponse:
-    """What gse's handlers write to a response."""
-
-    status: HTTPStatus = HTTPStatus.OK
-    body: JsonObject = field(default_factory=dict)
-
-    def json(self, body: JsonObject) -> None:
-        self.body = body
-
-
-def _ask_gse(handler: Callable[..., None], storage: StrictStorage, request: Request) -> Response:
-    storage.check_bucket(request.params["bucket"])
-    response = _GseResponse()
-    handler(
-        _GseRequest({"bucket_name": request.params["bucket"]}, request.query, request.json()),
-        response,
-        storage,
-    )
-    return json_response(response.body, status=response.status)

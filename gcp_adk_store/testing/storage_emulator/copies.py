@@ -16,7 +16,6 @@ from gcp_adk_store.testing.storage_emulator.resources import (
     Hashes,
     Preconditions,
     hashes_of,
-    new_resource,
     version_of,
     writable_fields,
 )
@@ -68,22 +67,15 @@ def compose_object(storage: StrictStorage, request: Request) -> Response:
     check_live(storage, bucket, name, Preconditions.parse(request.args()))
     sources = [_compose_source(storage, bucket, source) for source in wanted]
     content = b"".join(storage.read(source) for source in sources)
-    resource = new_resource(
-        base_url=request.base_url,
-        bucket=bucket,
-        name=name,
-        generation=storage.next_generation(),
-        hashes=Hashes(crc32c=hashes_of(content).crc32c),
-        size=len(content),
-        storage_class=storage.buckets[bucket]["storageClass"],
-        fields={
-            **writable_fields(body.get("destination") or {}),
-            **key_fields(request.arg("kmsKeyName")),
-            "componentCount": sum(source.get("componentCount", 1) for source in sources),
-        },
+    fields = {
+        **writable_fields(body.get("destination") or {}),
+        **key_fields(request.arg("kmsKeyName")),
+        "componentCount": sum(source.get("componentCount", 1) for source in sources),
+    }
+    hashes = Hashes(crc32c=hashes_of(content).crc32c)
+    return json_response(
+        storage.write(bucket, name, content, base_url=request.base_url, hashes=hashes, fields=fields)
     )
-    storage.write(resource, content)
-    return json_response(resource)
 
 
 def restore_object(storage: StrictStorage, request: Request) -> Response:
@@ -96,9 +88,8 @@ def restore_object(storage: StrictStorage, request: Request) -> Response:
     check_live(storage, bucket, name, Preconditions.parse(request.args()))
     deleted = storage.get_soft_deleted_file_obj(bucket, name, generation)
     content = storage.get_soft_deleted_file(bucket, name, generation)
-    resource = _clone(storage, request, deleted, to_bucket=bucket, to_name=name, key=_same_key(deleted))
-    storage.write(resource, content)
-    return json_response(resource)
+    key = _same_key(deleted)
+    return json_response(_write(storage, request, deleted, content, to_bucket=bucket, to_name=name, key=key))
 
 
 def _copy(storage: StrictStorage, request: Request, *, to_bucket: str, keep_key: bool = False) -> JsonObject:
@@ -110,23 +101,23 @@ def _copy(storage: StrictStorage, request: Request, *, to_bucket: str, keep_key:
     )
     Preconditions.parse(request.args(), prefix="ifSource").check(version_of(source))
     check_live(storage, to_bucket, to_name, Preconditions.parse(request.args()))
-    resource = _clone(
+    return _write(
         storage,
         request,
         source,
+        storage.read(source),
         to_bucket=to_bucket,
         to_name=to_name,
         key=_same_key(source) if keep_key else key_fields(request.arg("destinationKmsKeyName")),
         fields=writable_fields(request.json()),
     )
-    storage.write(resource, storage.read(source))
-    return resource
 
 
-def _clone(
+def _write(
     storage: StrictStorage,
     request: Request,
     source: JsonObject,
+    content: bytes,
     *,
     to_bucket: str,
     to_name: str,
@@ -135,14 +126,12 @@ def _clone(
 ) -> JsonObject:
     copied = {name: source[name] for name in WRITABLE_FIELDS if name in source}
     component_count = {"componentCount": source.get("componentCount")}
-    return new_resource(
+    return storage.write(
+        to_bucket,
+        to_name,
+        content,
         base_url=request.base_url,
-        bucket=to_bucket,
-        name=to_name,
-        generation=storage.next_generation(),
         hashes=Hashes(md5=source.get("md5Hash"), crc32c=source["crc32c"]),
-        size=int(source["size"]),
-        storage_class=storage.buckets[to_bucket]["storageClass"],
         fields=(fields or copied) | component_count | key,
     )
 

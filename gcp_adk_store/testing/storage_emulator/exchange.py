@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from email.message import Message
 from http import HTTPStatus
 from typing import Any, Final, Self, TypeAlias
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 CLIENT_CLOSED_REQUEST: Final = 499  # What a cancelled resumable upload answers.
 
@@ -204,22 +204,6 @@ def check_bucket_name(name: object) -> str:
     if not isinstance(name, str) or not _BUCKET_NAME.fullmatch(name) or ".." in name:
         raise bad_request(f"Invalid bucket name: {name!r}")
     return name
-
-
-def object_path(bucket: str, name: str) -> str:
-    """Return the path segment pair that names an object in the JSON API."""
-    return f"/storage/v1/b/{bucket}/o/{quote(name, safe='')}"
-
-
-def self_link(base_url: str, bucket: str, name: str) -> str:
-    """Return the link to an object's resource."""
-    return base_url + object_path(bucket, name)
-
-
-def media_link(base_url: str, bucket: str, name: str, generation: int) -> str:
-    """Return the link to the bytes of one generation of an object."""
-    path = object_path(bucket, name)
-    return f"{base_url}/download{path}?generation={generation}&alt=media"
 
 
 _KEY_NAME: Final = re.compile(

@@ -21,7 +21,6 @@ from gcp_adk_store.testing.storage_emulator.exchange import (
     project,
 )
 from gcp_adk_store.testing.storage_emulator.resources import (
-    WRITABLE_FIELDS,
     Preconditions,
     check_etags,
     next_metageneration,
@@ -33,41 +32,29 @@ from gcp_adk_store.testing.storage_emulator.resources import (
 from gcp_adk_store.testing.storage_emulator.storage import ListQuery, StrictStorage, select_page
 
 
-def find_for_reading(storage: StrictStorage, request: Request) -> JsonObject:
-    """Return the object a read names, once its generation and conditions hold.
+def _find(storage: StrictStorage, request: Request, *, reading: bool = False) -> JsonObject:
+    """Return the object that a request names, once its generation and conditions hold.
 
     Raises:
-        ApiError: 404, 412 or 304.
+        ApiError: 404 or 412, or of a read 304.
     """
     resource = storage.get(
         request.params["bucket"], request.params["object"], generation=request.arg("generation")
     )
-    Preconditions.parse(request.args()).check(version_of(resource), reading=True)
-    check_etags(
-        found=resource["etag"],
-        match=request.header("If-Match"),
-        none_match=request.header("If-None-Match"),
-    )
-    return resource
-
-
-def find_for_writing(storage: StrictStorage, request: Request) -> JsonObject:
-    """Return the object a change names, once its generation and conditions hold.
-
-    Raises:
-        ApiError: 404 or 412.
-    """
-    resource = storage.get(
-        request.params["bucket"], request.params["object"], generation=request.arg("generation")
-    )
-    Preconditions.parse(request.args()).check(version_of(resource))
+    Preconditions.parse(request.args()).check(version_of(resource), reading=reading)
+    if reading:
+        check_etags(
+            found=resource["etag"],
+            match=request.header("If-Match"),
+            none_match=request.header("If-None-Match"),
+        )
     return resource
 
 
 def get_object(storage: StrictStorage, request: Request) -> Response:
     """Answer with an object's resource, or with a soft-deleted generation's."""
     if not request.flag("softDeleted"):
-        return json_response(find_for_reading(storage, request))
+        return json_response(_find(storage, request, reading=True))
     generation = request.arg("generation")
     if generation is None:
         raise bad_request("Required parameter: generation")
@@ -109,25 +96,25 @@ def list_objects(storage: StrictStorage, request: Request) -> Response:
 
 def patch_object(storage: StrictStorage, request: Request) -> Response:
     """Merge the body into an object's metadata."""
-    resource = find_for_writing(storage, request)
+    resource = _find(storage, request)
     return _replace_fields(storage, resource, patched_fields(resource, request.json()))
 
 
 def update_object(storage: StrictStorage, request: Request) -> Response:
     """Replace an object's metadata with the body."""
-    resource = find_for_writing(storage, request)
+    resource = _find(storage, request)
     return _replace_fields(storage, resource, replaced_fields(resource, request.json()))
 
 
 def delete_object(storage: StrictStorage, request: Request) -> Response:
     """Delete an object."""
-    resource = find_for_writing(storage, request)
+    resource = _find(storage, request)
     storage.delete_file(resource["bucket"], resource["name"])
     return Response(status=HTTPStatus.NO_CONTENT)
 
 
 def _replace_fields(storage: StrictStorage, resource: JsonObject, fields: JsonObject) -> Response:
-    changed = next_metageneration(resource, fields=fields, writable=WRITABLE_FIELDS)
+    changed = next_metageneration(resource, fields)
     storage.patch_object(resource["bucket"], resource["name"], changed)
     return json_response(changed)
 
@@ -151,7 +138,7 @@ _FIELD_HEADERS: Final = {
 
 def download(storage: StrictStorage, request: Request) -> Response:
     """Answer with an object's bytes, or with the range of them that was asked for."""
-    resource = find_for_reading(storage, request)
+    resource = _find(storage, request, reading=True)
     content = storage.read(resource)
     headers = media_headers(resource)
     status = HTTPStatus.OK

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, Self
+from urllib.parse import quote
 
 import google_crc32c
 
@@ -16,9 +17,7 @@ from gcp_adk_store.testing.storage_emulator.exchange import (
     ApiError,
     JsonObject,
     bad_request,
-    media_link,
     not_emulated,
-    self_link,
 )
 
 _FAILED = "At least one of the pre-conditions you specified did not hold."
@@ -350,11 +349,12 @@ def new_resource(
     """
     # A generation counts microseconds, so it is also the time of the write.
     written = timestamp(datetime.fromtimestamp(generation / 1e6, tz=UTC))
+    path = f"/storage/v1/b/{bucket}/o/{quote(name, safe='')}"
     resource = {
         "kind": "storage#object",
         "id": f"{bucket}/{name}/{generation}",
-        "selfLink": self_link(base_url, bucket, name),
-        "mediaLink": media_link(base_url, bucket, name, generation),
+        "selfLink": f"{base_url}{path}",
+        "mediaLink": f"{base_url}/download{path}?generation={generation}&alt=media",
         "name": name,
         "bucket": bucket,
         "generation": str(generation),
@@ -373,10 +373,10 @@ def new_resource(
     return {key: value for key, value in resource.items() if value is not None}
 
 
-def next_metageneration(resource: JsonObject, *, fields: JsonObject, writable: tuple[str, ...]) -> JsonObject:
-    """Return *resource* with its *writable* fields replaced, one metageneration later."""
+def next_metageneration(resource: JsonObject, fields: JsonObject) -> JsonObject:
+    """Return *resource* with its writable fields replaced, one metageneration later."""
     generation, metageneration = version_of(resource)
-    kept = {key: value for key, value in resource.items() if key not in writable}
+    kept = {key: value for key, value in resource.items() if key not in WRITABLE_FIELDS}
     return (
         kept
         | fields

@@ -4,7 +4,7 @@ import json
 import logging
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from email import message_from_bytes
 from email.message import Message
@@ -155,7 +155,10 @@ def _route(request: Request) -> tuple[Handler, dict[str, str]]:
     method = "GET" if request.method == "HEAD" else request.method
     if method == "POST":
         method = request.header("X-HTTP-Method-Override") or method
-    for match, handlers in _matches(request.path):
+    for pattern, handlers in _ROUTES:
+        match = pattern.fullmatch(request.path)
+        if match is None:
+            continue
         if method not in handlers:
             raise not_emulated(f"{request.method} {request.path}")
         try:
@@ -164,13 +167,6 @@ def _route(request: Request) -> tuple[Handler, dict[str, str]]:
             raise bad_request("The path is not valid UTF-8") from exc
         return handlers[method], params
     raise ApiError(HTTPStatus.NOT_FOUND, f"Not Found: {request.path}")
-
-
-def _matches(path: str) -> Iterator[tuple[re.Match[str], dict[str, Handler]]]:
-    for pattern, handlers in _ROUTES:
-        match = pattern.fullmatch(path)
-        if match is not None:
-            yield match, handlers
 
 
 def _error(request: Request, error: ApiError) -> Response:

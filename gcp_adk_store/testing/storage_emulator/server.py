@@ -1,18 +1,16 @@
 """Speak HTTP/1.1 to many clients at once and guard the storage with one lock."""
 
-import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
-from typing import ClassVar, Final, cast
+from typing import Final, cast
 
 from gcp_storage_emulator.handlers import (
     buckets as gse,
 )
 
-from gcp_adk_store.testing.faults.proxy import HttpServer
+from gcp_adk_store.testing.faults.proxy import HttpHandler, HttpServer
 from gcp_adk_store.testing.storage_emulator.exchange import (
     CLIENT_CLOSED_REQUEST,
     ApiError,
@@ -25,8 +23,6 @@ from gcp_adk_store.testing.storage_emulator.exchange import (
 )
 from gcp_adk_store.testing.storage_emulator.routing import answer_request
 from gcp_adk_store.testing.storage_emulator.storage import StrictStorage
-
-logger = logging.getLogger(__name__)
 
 _PHRASES: Final = {
     HTTPStatus.PERMANENT_REDIRECT: "Resume Incomplete",
@@ -86,13 +82,10 @@ def running_emulator(
             thread.join()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(HttpHandler):
     """One connection: read a request whole, answer it under the lock, write, repeat."""
 
-    protocol_version = "HTTP/1.1"
     server_version = "gcs-emulator"
-    disable_nagle_algorithm = True
-    timeout: ClassVar[float] = 600.0  # A connection that says nothing gives up its thread.
     server: StorageEmulator
 
     def answer(self) -> None:
@@ -102,12 +95,6 @@ class _Handler(BaseHTTPRequestHandler):
         except ApiError as exc:
             # Where the next request begins is unknown now.
             self.send_error(exc.status, exc.message)
-            return
-        except (ConnectionError, TimeoutError):
-            raise
-        except Exception as exc:
-            logger.exception("failed to read a request for %s", self.path)
-            self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(exc).__name__}: {exc}")
             return
         with self.server.lock:
             response = answer_request(self.server.storage, request)
@@ -122,12 +109,11 @@ class _Handler(BaseHTTPRequestHandler):
         response = json_response(error_body(code, text), status=code, headers={"Connection": "close"})
         self._write(response)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # inherited name
-        """Log to the module's logger, not to stderr."""
-        logger.debug(format, *args)
-
     def _read_request(self) -> Request:
-        body = self._read_body()
+        try:
+            body = b"".join(self.body())
+        except ValueError as exc:
+            raise bad_request(str(exc)) from exc
         host = self.headers.get("Host")
         # Links must lead back the way the client came, which the bound address may not
         # (0.0.0.0, a forwarded port).
@@ -141,40 +127,6 @@ class _Handler(BaseHTTPRequestHandler):
             )
         except ValueError as exc:
             raise bad_request("Invalid request target") from exc
-
-    def _read_body(self) -> bytes:
-        encoding = self.headers.get("Transfer-Encoding")
-        if encoding is not None:
-            if encoding.lower() != "chunked":
-                raise bad_request(f"Invalid Transfer-Encoding: {encoding!r}")
-            return b"".join(self._read_chunks())
-        length = self.headers.get("Content-Length", "0")
-        if not (length.isascii() and length.isdigit()):
-            raise bad_request(f"Invalid Content-Length: {length!r}")
-        return self._read_exactly(int(length))
-
-    def _read_chunks(self) -> Iterator[bytes]:
-        while True:
-            try:
-                size = int(self.rfile.readline(1024).split(b";")[0], 16)
-            except ValueError as exc:
-                raise bad_request("Invalid chunk size") from exc
-            if size < 0:
-                raise bad_request("Invalid chunk size")
-            if size == 0:
-                break
-            yield self._read_exactly(size)
-            self.rfile.readline(1024)
-        # Trailers, up to the empty line that ends them.
-        while self.rfile.readline(65536).strip():
-            pass
-
-    def _read_exactly(self, size: int) -> bytes:
-        content = self.rfile.read(size)
-        if len(content) < size:
-            msg = "the client closed the connection inside a request"
-            raise ConnectionAbortedError(msg)
-        return content
 
     def _write(self, response: Response) -> None:
         self.send_response(response.status, _PHRASES.get(response.status))

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from gcp_storage_emulator.storage import Storage
 
 from gcp_adk_store.testing.storage_emulator.exchange import JsonObject, bad_request, not_found
-from gcp_adk_store.testing.storage_emulator.resources import ContentRange, Hashes, Preconditions
+from gcp_adk_store.testing.storage_emulator.resources import ContentRange, Hashes, Preconditions, new_resource
 
 CHUNK_UNIT: Final = 256 * 1024  # Every chunk but the last is a multiple of this.
 
@@ -117,12 +117,24 @@ class StrictStorage(Storage):  # type: ignore[misc]  # untyped base
         content: bytes = self.get_file(resource["bucket"], resource["name"])
         return content
 
-    def write(self, resource: JsonObject, content: bytes) -> None:
-        """Make *resource* and *content* the live object; what they replace is soft-deleted."""
-        bucket, name = resource["bucket"], resource["name"]
+    def write(
+        self, bucket: str, name: str, content: bytes, *, base_url: str, hashes: Hashes, fields: JsonObject
+    ) -> JsonObject:
+        """Make *content* the live object, and return its resource; what it replaces is soft-deleted."""
+        resource = new_resource(
+            base_url=base_url,
+            bucket=bucket,
+            name=name,
+            generation=self.next_generation(),
+            hashes=hashes,
+            size=len(content),
+            storage_class=self.buckets[bucket]["storageClass"],
+            fields=fields,
+        )
         if self.find(bucket, name) is not None:
             self.delete_file(bucket, name)
         self.create_file(bucket, name, content, resource)
+        return resource
 
     def open_upload(self, upload_id: str, session: UploadSession) -> None:
         """Remember a new resumable upload."""

@@ -26,7 +26,6 @@ from gcp_adk_store.testing.storage_emulator.resources import (
     Hashes,
     Preconditions,
     hashes_of,
-    new_resource,
     parse_content_range,
     version_of,
     writable_fields,
@@ -166,18 +165,7 @@ def create_object(
     actual = hashes_of(content)
     for claimed in hashes:
         claimed.check(actual)
-    resource = new_resource(
-        base_url=base_url,
-        bucket=bucket,
-        name=name,
-        generation=storage.next_generation(),
-        hashes=actual,
-        size=len(content),
-        storage_class=storage.buckets[bucket]["storageClass"],
-        fields=fields,
-    )
-    storage.write(resource, content)
-    return resource
+    return storage.write(bucket, name, content, base_url=base_url, hashes=actual, fields=fields)
 
 
 def check_live(storage: StrictStorage, bucket: str, name: str, preconditions: Preconditions) -> None:

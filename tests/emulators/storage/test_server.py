@@ -190,7 +190,7 @@ def test_a_bug_is_an_answer(emulator: StorageEmulator, call: Call, monkeypatch: 
         (b"nonsense\r\n\r\n", 400),
         (b"BREW / HTTP/1.1\r\nHost: x\r\n\r\n", 501),
         (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: many\r\n\r\n", 400),
-        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"9" * 18 + b"\r\n\r\n", 500),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"9" * 18 + b"\r\n\r\n", 400),
         (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 400),
         (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
         (b"GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n", 400),
