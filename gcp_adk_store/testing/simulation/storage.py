@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial, wraps
+from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
 from google.adk.platform import time as platform_time
@@ -13,7 +13,7 @@ from gcp_adk_store import machine
 from gcp_adk_store.cloud import retry
 from gcp_adk_store.cloud.firestore.documents import ServerClock
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject
-from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
+from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError, UnavailableError
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.kernel.ports import Backend, Documents, Objects, ReadAt, Reads
@@ -28,65 +28,27 @@ _AGAIN_S: Final = (0.025, 0.05)
 """The pause before a stream that broke is opened again."""
 
 
-class SimulatedReads:
-    """Reads of the service's documents."""
+class _Sender:
+    """Sends requests of one process, again until they are answered."""
 
-    def __init__(
-        self,
-        link: Link,
-        inner: Callable[[], Awaitable[Reads]],
-        policy: retry.RetryPolicy,
-        clock: ServerClock,
-    ) -> None:
-        self.clock = clock
-        self.deadline_s = policy.deadline_s
-        self._link = link
-        self._inner = inner
-        self._policy = policy
+    def __init__(self, link: Link, *, attempt_s: float, deadline_s: float) -> None:
+        self.link = link
+        self.policy = retry.RetryPolicy(attempt_s=attempt_s, deadline_s=deadline_s)
+        self.clock = ServerClock()
+        """The time of the service, as its answers say it."""
 
-    async def get(
-        self, paths: Sequence[str], *, fields: Sequence[str] | None = None
-    ) -> list[Document | None]:
-        """As the port, in one request."""
-
-        async def work() -> list[Document | None]:
-            return await (await self._inner()).get(paths, fields=fields)
-
-        return await self._call("get", work, " ".join(paths))
-
-    async def query(
-        self,
-        parent: str,
-        collection: str,
-        *,
-        fields: Sequence[str] | None = None,
-        all_descendants: bool = False,
-        page: Page | None = None,
-    ) -> list[Document]:
-        """As the port, in one request."""
-
-        async def work() -> list[Document]:
-            return await (await self._inner()).query(
-                parent, collection, fields=fields, all_descendants=all_descendants, page=page
-            )
-
-        return await self._call("query", work, f"{parent}/{collection}")
-
-    async def _call(
-        self,
-        what: str,
-        work: Callable[[], Awaitable[T]],
-        about: str,
-        *,
-        unanswered: type[StoreError] = UnavailableError,
+    async def request(
+        self, what: str, work: Callable[[], Awaitable[T]], about: str, unanswered: type[StoreError]
     ) -> T:
+        """Let the service do *work*; without an answer at the end it raises *unanswered*."""
+
         async def timed() -> tuple[T, float]:
             result = await work()
             return result, platform_time.get_time()
 
         async def attempt(timeout_s: float) -> T:
             asked_at = platform_time.get_time()
-            result, time = await self._link.request(
+            result, time = await self.link.request(
                 what, timed, about=about, timeout_s=timeout_s, unanswered=unanswered
             )
             timestamp = Timestamp()
@@ -94,38 +56,62 @@ class SimulatedReads:
             self.clock.learn(timestamp, asked_at=asked_at)
             return result
 
-        with part_of(self.deadline_s):
-            return await retry.call(attempt, policy=self._policy)
+        with part_of(self.policy.deadline_s):
+            return await retry.call(attempt, policy=self.policy)
+
+
+def _first_name(*args: Any) -> str:
+    return next(arg for arg in args if isinstance(arg, str))
+
+
+def _request(
+    what: str, method: Method, unanswered: type[StoreError], about: Callable[..., str] = _first_name
+) -> Method:
+    """Return the *method* of the port in one request, which is *about* what its arguments say."""
+
+    @wraps(method)
+    async def call(self: Any, *args: Any, **given: Any) -> Any:
+        async def work() -> Any:
+            return await getattr(await self.serving(), method.__name__)(*args, **given)
+
+        return await self.sender.request(what, work, about(*args), unanswered)
+
+    return cast("Method", call)
+
+
+class SimulatedReads:
+    """Reads of the service's documents."""
+
+    def __init__(self, sender: _Sender, serving: Callable[[], Awaitable[Reads]]) -> None:
+        self.sender = sender
+        self.serving = serving
+        """Returns what serves the reads, within a request."""
+        self.clock = sender.clock
+        self.deadline_s = sender.policy.deadline_s
+
+    get = _request("get", Reads.get, UnavailableError, " ".join)
+    query = _request("query", Reads.query, UnavailableError, "{}/{}".format)
 
 
 class SimulatedDocuments(SimulatedReads):
     """The service's documents, as :class:`gcp_adk_store.kernel.ports.Documents` says."""
 
     def __init__(self, link: Link, served: Documents, limits: SessionLimits) -> None:
-        policy = retry.RetryPolicy(attempt_s=limits.rpc_timeout_s, deadline_s=limits.deadline_s)
-
-        async def inner() -> Reads:
+        async def serving() -> Reads:
             return served
 
-        super().__init__(link, inner, policy, ServerClock())
+        sender = _Sender(link, attempt_s=limits.rpc_timeout_s, deadline_s=limits.deadline_s)
+        super().__init__(sender, serving)
         self._served = served
 
-    async def commit(self, writes: Sequence[Write | Delete]) -> list[Written]:
-        """As the port, in one request."""
-        return await self._call(
-            "commit",
-            lambda: self._served.commit(writes),
-            f"{' '.join(item.path for item in writes)}",
-            unanswered=OutcomeUnknownError,
-        )
-
-    async def split_points(self, collection: str, *, most: int) -> list[str] | None:
-        """As the port."""
-        return await self._call("split", lambda: self._served.split_points(collection, most=most), collection)
-
-    async def before(self, path: str, time: str, *, fields: Sequence[str]) -> Document | None:
-        """As the port, in one request."""
-        return await self._call("get", lambda: self._served.before(path, time, fields=fields), path)
+    commit = _request(
+        "commit",
+        Documents.commit,
+        OutcomeUnknownError,
+        lambda writes: " ".join(item.path for item in writes),
+    )
+    split_points = _request("split", Documents.split_points, UnavailableError)
+    before = _request("get", Documents.before, UnavailableError)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reads]:
@@ -138,7 +124,7 @@ class SimulatedDocuments(SimulatedReads):
                     made.append(await stack.enter_async_context(self._served.snapshot()))
                 return made[0]
 
-            yield SimulatedReads(self._link, begun, self._policy, self.clock)
+            yield SimulatedReads(self.sender, begun)
 
     async def watch(self, path: str) -> AsyncGenerator[Document | None]:
         """As the port: a stream that is opened again when it breaks."""
@@ -146,8 +132,8 @@ class SimulatedDocuments(SimulatedReads):
         is_first = True
         while True:
             versions: asyncio.Queue[Document | StoreError | None] = asyncio.Queue()
-            stream = _Stream(self._link, self._served, path, versions)
-            await self._call("listen", stream.open, f"{path}")
+            stream = _Stream(self.sender.link, self._served, path, versions)
+            await self.sender.request("listen", stream.open, path, UnavailableError)
             try:
                 while True:
                     version = await versions.get()
@@ -218,28 +204,15 @@ class _Stream:
             task.get_loop().call_soon(task.cancel)
 
 
-def _request(what: str, method: Method, unanswered: type[StoreError]) -> Method:
-    """Return the *method* of the port in one request, about the first name among its arguments."""
-
-    @wraps(method)
-    async def call(self: "SimulatedObjects", *args: Any, **given: Any) -> Any:
-        work = partial(getattr(self.served, method.__name__), *args, **given)
-        about = next(arg for arg in args if isinstance(arg, str))
-        return await self.request(what, work, about, unanswered)
-
-    return cast("Method", call)
-
-
 class SimulatedObjects:
     """The service's objects, as :class:`gcp_adk_store.kernel.ports.Objects` says."""
 
     kms_key_name: Final = None
 
     def __init__(self, link: Link, backend: Backend, limits: ArtifactLimits) -> None:
-        self._link = link
-        self.served = backend.objects
-        self._policy = retry.RetryPolicy(attempt_s=limits.request_timeout_s, deadline_s=limits.deadline_s)
-        self.uploads = SimulatedUploads(self, backend)
+        self.sender = _Sender(link, attempt_s=limits.request_timeout_s, deadline_s=limits.deadline_s)
+        self._served = backend.objects
+        self.uploads = SimulatedUploads(self.sender, backend)
 
     @property
     def bucket(self) -> str:
@@ -248,20 +221,11 @@ class SimulatedObjects:
 
     def uri_of(self, name: str) -> str:
         """Return the URI of an object."""
-        return self.served.uri_of(name)
+        return self._served.uri_of(name)
 
-    async def request(
-        self, what: str, work: Callable[[], Awaitable[T]], about: str, unanswered: type[StoreError]
-    ) -> T:
-        """Send a request, again if it is not answered; at the end it raises *unanswered*."""
-
-        async def attempt(timeout_s: float) -> T:
-            return await self._link.request(
-                what, work, about=about, timeout_s=timeout_s, unanswered=unanswered
-            )
-
-        with part_of(self._policy.deadline_s):
-            return await retry.call(attempt, policy=self._policy)
+    async def serving(self) -> Objects:
+        """Return what serves the requests."""
+        return self._served
 
     create = _request("create object", Objects.create, OutcomeUnknownError)
     copy = _request("copy object", Objects.copy, OutcomeUnknownError)
@@ -278,9 +242,9 @@ class SimulatedObjects:
         """As the port; one request lists all."""
 
         async def pages() -> list[list[ScannedObject]]:
-            return [page async for page in self.served.scan(prefix)]
+            return [page async for page in self._served.scan(prefix)]
 
-        for page in await self.request("list objects", pages, prefix, UnavailableError):
+        for page in await self.sender.request("list objects", pages, prefix, UnavailableError):
             yield page
 
     async def left(self, *, every: bool) -> list[LeftFile]:  # noqa: ARG002  # of the port
@@ -298,8 +262,8 @@ class SimulatedObjects:
 class SimulatedUploads:
     """Uploads to the service, as :class:`gcp_adk_store.kernel.ports.Uploads` says."""
 
-    def __init__(self, objects: SimulatedObjects, backend: Backend) -> None:
-        self._objects = objects
+    def __init__(self, sender: _Sender, backend: Backend) -> None:
+        self._sender = sender
         self._served = backend.uploads
 
     async def create(
@@ -317,7 +281,7 @@ class SimulatedUploads:
         async def piece(start: int, count: int) -> bytes:
             return data[start : start + count]
 
-        await self._objects.request(
+        await self._sender.request(
             "upload object",
             lambda: self._served.create(name, fields, size=size, read_at=piece, on_progress=on_progress),
             name,
