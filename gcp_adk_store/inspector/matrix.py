@@ -1,7 +1,7 @@
 """Collect the changes of a session's state, and lay them out by key and position."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from google.adk.events import Event
@@ -29,41 +29,24 @@ class Change:
     """As :attr:`~gcp_adk_store.inspector.conversation.EventView.place`."""
     author: str
     moment: str
-    x: float = 0.0
-    """Its place in the drawing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A key with its changes."""
-
-    key: str
-    changes: tuple[Change, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class Matrix:
-    """The changes of a session's state by some of its events."""
+    """The changes of a session's state by events, which it takes one by one; it keeps no value."""
 
-    rows: tuple[Row, ...]
-    first: int
+    first: int = 1
     """The number of its first event, from 1 on."""
-    events: int
+    events: int = 0
     """How many it is of."""
-    changes: int
-    is_cut: bool
+    changes: int = 0
+    rows: dict[str, list[Change]] = field(default_factory=dict)
+    """The changes of each key."""
+    is_cut: bool = False
     """Whether there are more keys or changes than the matrix has."""
 
-
-class MatrixCollector:
-    """Takes events of a session one by one, and keeps no value."""
-
-    def __init__(self, initial: Mapping[str, Any], *, first: int = 1) -> None:
-        self._first = first
-        self._events = 0
-        self._changes = 0
-        self._is_cut = False
-        self._rows: dict[str, list[Change]] = {}
+    def begin(self, initial: Mapping[str, Any]) -> None:
+        """Take the state that the session was created with."""
         for key in initial:
             self._put(key, Change(position=0, event_id="", place=None, author="creation", moment=""))
 
@@ -72,53 +55,29 @@ class MatrixCollector:
 
         It takes its first event in any case, so that each matrix comes farther than the one before.
         """
-        return not self._events or self._changes + len(changes) <= MAX_CHANGES
+        return not self.events or self.changes + len(changes) <= MAX_CHANGES
 
     def add(self, event: Event, place: str | None) -> None:
         """Take the next event, in append order."""
-        position = self._first + self._events
-        self._events += 1
+        change = Change(
+            position=self.first + self.events,
+            event_id=event.id,
+            place=place,
+            author=event.author,
+            moment=moment(event.timestamp),
+        )
+        self.events += 1
         for key in event.actions.state_delta:
-            change = Change(
-                position=position,
-                event_id=event.id,
-                place=place,
-                author=event.author,
-                moment=moment(event.timestamp),
-            )
             self._put(key, change)
 
-    def _put(self, key: str, change: Change) -> None:
-        room = self._changes < MAX_CHANGES and (key in self._rows or len(self._rows) < MAX_KEYS)
-        if not room:
-            self._is_cut = True
-            return
-        self._rows.setdefault(key, []).append(change)
-        self._changes += 1
+    def x_of(self, change: Change) -> float:
+        """Return the place of a change in the drawing, once all events were added."""
+        return round(max(0, change.position - self.first + 1) * WIDTH / max(1, self.events), 1)
 
-    def matrix(self) -> Matrix:
-        """Return the matrix of the events that were added."""
-        step = WIDTH / max(1, self._events)
-        return Matrix(
-            rows=tuple(
-                Row(
-                    key=key,
-                    changes=tuple(
-                        Change(
-                            position=each.position,
-                            event_id=each.event_id,
-                            place=each.place,
-                            author=each.author,
-                            moment=each.moment,
-                            x=round(max(0, each.position - self._first + 1) * step, 1),
-                        )
-                        for each in changes
-                    ),
-                )
-                for key, changes in sorted(self._rows.items())
-            ),
-            first=self._first,
-            events=self._events,
-            changes=self._changes,
-            is_cut=self._is_cut,
-        )
+    def _put(self, key: str, change: Change) -> None:
+        room = self.changes < MAX_CHANGES and (key in self.rows or len(self.rows) < MAX_KEYS)
+        if not room:
+            self.is_cut = True
+            return
+        self.rows.setdefault(key, []).append(change)
+        self.changes += 1

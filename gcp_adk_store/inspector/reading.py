@@ -21,13 +21,13 @@ from gcp_adk_store.errors import SessionMissingError, StoredDataError
 from gcp_adk_store.inspector.conversation import price_of_writes
 from gcp_adk_store.inspector.documents import Place, document_tree
 from gcp_adk_store.inspector.look import Look, Near
-from gcp_adk_store.inspector.masking import Mask, Shown, json_text
+from gcp_adk_store.inspector.masking import Mask, json_text
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.internal_metadata import public_event
 from gcp_adk_store.model.json_values import fields_of
 from gcp_adk_store.model.keys import SessionKey, UserKey, moment
 from gcp_adk_store.model.session_fields import Turn
-from gcp_adk_store.model.sessions import Origin, StoredSession
+from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.read.events import SessionEvent, SessionEvents
 from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.store import Store
@@ -36,78 +36,50 @@ SEGMENTS_LISTED: Final = 40
 """Segments whose documents one page reads."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vitals:
-    """What a session is, beside its events and its state."""
+async def vitals_of(store: Store, place: Place, mask: Mask) -> dict[str, Any]:
+    """Return what a page shows of a session beside its events; 1 read, and 1 query of its segments.
 
-    title: Shown | None
-    labels: tuple[tuple[str, str], ...]
-    created: str
-    updated: str
-    expires: str
-    events: int
-    restores: int
-    conflicts: int
-    """Of the events of the tail and the segments that were read."""
-    origin: Origin | None
-    """Where a fork comes from; ``None`` for any other session."""
-    is_running: bool
-    fence: int
-    holder: str
-    until: str
-    abort: bool
-    inbox: tuple[Shown, ...]
-    chain: str
-    epoch: str
-    tail_events: int
-    tail_bytes: int
-    segments: int
-    segments_read: int
-    segment_events: int
-    segment_bytes: int
-    payloads: int
-    stored_bytes: int
-    """Of the tail, the state and the segments that were read."""
-    dollars: float
-    """List price of the writes of its events."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawDocument:
-    """A stored document."""
-
-    path: str
-    text: str | None
-    """Its fields as JSON; ``None`` if it does not exist."""
-    update_time: str
-    segments: list[str]
-    """Names of segments of the session."""
-    after: str | None
-    """The last of these names, to go on after it; ``None`` at the end."""
-
-
-async def look(store: Store, place: Place, mask: Mask) -> Vitals:
-    """Return the vitals of a session; 1 read, and 1 query of its segments' documents.
+    Sizes, conflicts and events of segments are those of the tail and the segments that were read.
 
     Raises:
         SessionMissingError: the session does not exist.
     """
     storage = store.sessions.storage
-    key = _key(place)
-    path = storage.layout.session(key)
+    path = storage.layout.session(_key(place))
     (document,) = await storage.documents.get([path])
     if document is None:
         raise SessionMissingError
     stored = read_session(document)
-    found = await _segments(store, path)
-    return vitals(document, stored, found, mask)
+    page = Page(field=None, descending=False, limit=SEGMENTS_LISTED, after=None)
+    segments = await storage.documents.query(path, storage.layout.segments_collection, page=page)
+    turn = stored.turn or Turn()
+    title, labels = document.fields.get("title"), document.fields.get("labels")
+    tail_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in stored.tail)
+    segment_bytes = sum(_body_bytes(each) for each in segments)
+    state_bytes = len(json_text(dict(stored.state)).encode("utf-8", "replace"))
+    return {
+        "stored": stored,
+        "title": mask.over(title) if isinstance(title, str) else None,
+        "labels": sorted(labels.items()) if isinstance(labels, dict) else (),
+        "conflicts": stored.conflicts + _sum_of("conflicts", segments),
+        "turn": turn,
+        "is_running": turn.is_held(stored.read_time),
+        "inbox": [mask.over(text, most=2_000) for text in stored.inbox],
+        "tail_bytes": tail_bytes,
+        "segments_read": len(segments),
+        "segment_events": _sum_of("count", segments),
+        "segment_bytes": segment_bytes,
+        "stored_bytes": tail_bytes + segment_bytes + state_bytes,
+        "dollars": price_of_writes(stored.revision + 1),
+    }
 
 
-async def raw(store: Store, place: Place, name: str, mask: Mask, *, after: str | None) -> RawDocument:
+async def raw(store: Store, place: Place, name: str, mask: Mask, *, after: str | None) -> dict[str, Any]:
     """Return a document of a session, and 40 names of its segments; 1 read, and 1 query of names.
 
     *name* is ``session``, ``user`` or the name of a segment, and *after* the name of a segment before those
-    that are named.
+    that are named. The text has the fields as JSON; ``None`` if the document does not exist. The last of 40
+    names is the one to go on after.
 
     Raises:
         SessionMissingError: the session has no document of such a name.
@@ -127,13 +99,13 @@ async def raw(store: Store, place: Place, name: str, mask: Mask, *, after: str |
         layout.session(key), layout.segments_collection, fields=("count",), page=page
     )
     names = [each.path.rpartition("/")[2] for each in segments]
-    return RawDocument(
-        path=path,
-        text=None if document is None else json_text(document_tree(document, mask)),
-        update_time="" if document is None else moment(float(document.update_time)),
-        segments=names,
-        after=names[-1] if len(names) == SEGMENTS_LISTED else None,
-    )
+    return {
+        "path": path,
+        "text": None if document is None else json_text(document_tree(document, mask)),
+        "update_time": "" if document is None else moment(float(document.update_time)),
+        "segments": names,
+        "after": names[-1] if len(names) == SEGMENTS_LISTED else None,
+    }
 
 
 def _segment(layout: Layout, key: SessionKey, name: str) -> str:
@@ -145,52 +117,6 @@ def _segment(layout: Layout, key: SessionKey, name: str) -> str:
     if "/" in name or not name:
         raise SessionMissingError("the session has no such document")
     return f"{layout.session(key)}/{layout.segments_collection}/{name}"
-
-
-def vitals(document: Document, stored: StoredSession, segments: Sequence[Document], mask: Mask) -> Vitals:
-    """Return the vitals of a session from its documents."""
-    turn = stored.turn or Turn()
-    title, labels = document.fields.get("title"), document.fields.get("labels")
-    tail_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in stored.tail)
-    segment_bytes = sum(_body_bytes(each) for each in segments)
-    return Vitals(
-        title=mask.over(title) if isinstance(title, str) else None,
-        labels=tuple((str(name), str(value)) for name, value in sorted(labels.items()))
-        if isinstance(labels, dict)
-        else (),
-        created=moment(stored.create_time),
-        updated=moment(stored.last_update_time),
-        expires=moment(stored.expiry.at) if stored.expiry is not None else "",
-        events=stored.revision,
-        restores=stored.restores,
-        conflicts=stored.conflicts + _sum_of("conflicts", segments),
-        origin=stored.origin,
-        is_running=turn.is_held(stored.read_time),
-        fence=turn.fence,
-        holder=turn.holder,
-        until=moment(turn.until),
-        abort=turn.abort,
-        inbox=tuple(mask.over(text, most=2_000) for text in stored.inbox),
-        chain=stored.chain.hex(),
-        epoch=stored.epoch,
-        tail_events=len(stored.tail),
-        tail_bytes=tail_bytes,
-        segments=len(stored.live),
-        segments_read=len(segments),
-        segment_events=_sum_of("count", segments),
-        segment_bytes=segment_bytes,
-        payloads=len(stored.spilled),
-        stored_bytes=tail_bytes
-        + segment_bytes
-        + len(json_text(dict(stored.state)).encode("utf-8", "replace")),
-        dollars=price_of_writes(stored.revision + 1),
-    )
-
-
-async def _segments(store: Store, path: str) -> list[Document]:
-    storage = store.sessions.storage
-    page = Page(field=None, descending=False, limit=SEGMENTS_LISTED, after=None)
-    return await storage.documents.query(path, storage.layout.segments_collection, page=page)
 
 
 def _sum_of(name: str, segments: Sequence[Document]) -> int:

@@ -23,9 +23,9 @@ from gcp_adk_store.inspector.reading import (
     Order,
     Placed,
     Version,
-    look,
     raw,
     rows,
+    vitals_of,
 )
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit, answer_bytes
 from gcp_adk_store.inspector.waterfall import Commit, waterfalls
@@ -263,7 +263,7 @@ async def _side(visit: Visit, place: Place, side: str, order: Order) -> EventPag
 
 async def vitals(visit: Visit) -> Response:
     """Show lease, inbox, chain, size and cost; 1 read, and 1 query of segments."""
-    return visit.page("vitals.html", vitals=await look(visit.site.store, visit.place, visit.mask))
+    return visit.page("vitals.html", **await vitals_of(visit.site.store, visit.place, visit.mask))
 
 
 async def raw_documents(visit: Visit) -> Response:

@@ -20,6 +20,7 @@ from gcp_adk_store.inspector.masking import Mask, Served, served_as
 from gcp_adk_store.inspector.reading import Reader
 from gcp_adk_store.inspector.waterfall import SeenVersions
 from gcp_adk_store.model.json_values import whole_text
+from gcp_adk_store.model.keys import moment
 from gcp_adk_store.store import Store
 
 Authorize = Callable[[Request, str | None, str | None], bool | Awaitable[bool]]
@@ -261,7 +262,7 @@ TEMPLATES: Final = Environment(
     lstrip_blocks=True,
 )
 """Of all sites of a process, so that each template is compiled once."""
-TEMPLATES.filters["counted"] = counted
+TEMPLATES.filters.update(counted=counted, moment=moment)
 
 
 _SHUT: Final = "default-src 'none'; sandbox"

@@ -10,7 +10,7 @@ from gcp_adk_store.errors import SessionMissingError
 from gcp_adk_store.inspector.conversation import EventView, difference, event_view
 from gcp_adk_store.inspector.look import FartherError, Known, Look, Step
 from gcp_adk_store.inspector.masking import Shown, json_text
-from gcp_adk_store.inspector.matrix import MatrixCollector
+from gcp_adk_store.inspector.matrix import Matrix
 from gcp_adk_store.inspector.past import Past, last_change, look_back, state_at, state_difference
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit
 from gcp_adk_store.model.sessions import EventPlace
@@ -33,22 +33,21 @@ async def matrix(visit: Visit) -> Response:
     if visit.text("order") == "newest":
         begin, count = await look.newest()
         first = look.stored.revision - count + 1
-    initial = await look.initial() if begin == look.start else {}
-    collector = MatrixCollector(initial, first=first)
+    found = Matrix(first)
+    found.begin(await look.initial() if begin == look.start else {})
     following: EventPlace | None = begin
     async for step in look.walk(begin, backward=False):
-        if not collector.has_room(step.changes):
+        if not found.has_room(step.changes):
             break
-        collector.add(step.event, look.cursor(step.place))
+        found.add(step.event, look.cursor(step.place))
         following = step.after
     else:
         following = following if look.is_spent else None
-    shown = collector.matrix()
     return visit.page(
         "matrix.html",
-        matrix=shown,
+        matrix=found,
         total=look.stored.revision,
-        last=shown.first + shown.events - 1,
+        last=found.first + found.events - 1,
         next=None if following is None else look.cursor(following),
     )
 

@@ -124,9 +124,8 @@ class Span:
     """Whether a tool's has the wait for the model, too: nobody knows when that answered."""
     name: str
     """The user, the agent with its model, or the tool; empty for a commit."""
-    event_id: str
-    place: str | None
-    """As :attr:`Placed.place` of the event."""
+    placed: Placed
+    """The event."""
     after: float
     """Seconds from the first event of the turn to the begin of the span."""
     seconds: float
@@ -142,12 +141,8 @@ class Span:
     """The error's code; empty for none."""
     request: int | None
     """The version of :data:`MODEL_REQUEST` that a model answered; ``None`` if it was not kept."""
-    segment: int | None
-    """The number of the segment that the event begins; ``None`` within one."""
     commit: Commit | None
     """What was stored, after the spans of its last event; ``None`` for those."""
-    stored: str
-    """By when; empty for a span of an event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,12 +157,8 @@ class Waterfall:
     spans: tuple[Span, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """An event, and the commit that ends with it, if it is known."""
-
-    placed: Placed
-    commit: Commit | None
+_Stored = tuple[Placed, Commit | None]
+"""An event, and the commit that ends with it, if it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,18 +183,17 @@ def waterfalls(page: Sequence[Placed], commits: Iterable[Commit] = (), *, first:
     commit_of = {commit.last: commit for commit in commits}
     turns: dict[str, list[_Stored]] = {}
     for number, placed in enumerate(page, start=first):
-        stored = _Stored(placed, commit_of.get(number))
-        turns.setdefault(placed.event.invocation_id, []).append(stored)
+        turns.setdefault(placed.event.invocation_id, []).append((placed, commit_of.get(number)))
     return [_drawn(name, turn) for name, turn in turns.items()]
 
 
 def _drawn(invocation_id: str, turn: Sequence[_Stored]) -> Waterfall:
-    began, took = min(each.placed.event.timestamp for each in turn), [*_took(turn)]
+    began, took = min(placed.event.timestamp for placed, _ in turn), [*_took(turn)]
     whole = max(each.end for each in took if each.commit is None) - began
     unit = WIDTH / whole if whole > 0 else 0.0
     counter = UsageCounter()  # which counts a response in several events once
-    for each in turn:
-        counter.add(each.placed.event)
+    for placed, _ in turn:
+        counter.add(placed.event)
     return Waterfall(
         invocation_id=invocation_id,
         began=moment(began),
@@ -221,8 +211,7 @@ def _span(took: _Took, began: float, unit: float) -> Span:
         kind=took.kind,
         with_model=took.with_model,
         name=took.name,
-        event_id=event.id,
-        place=took.placed.place,
+        placed=took.placed,
         after=took.begin - began,
         seconds=took.end - took.begin,
         start=round(start, 1),
@@ -230,9 +219,7 @@ def _span(took: _Took, began: float, unit: float) -> Span:
         tokens=took.tokens,
         failed="" if took.commit else str(event.error_code or ""),
         request=None if took.commit else event.actions.artifact_delta.get(MODEL_REQUEST),
-        segment=took.placed.segment,
         commit=took.commit,
-        stored=moment(took.commit.time) if took.commit else "",
     )
 
 
@@ -242,9 +229,9 @@ def _took(turn: Sequence[_Stored]) -> Iterator[_Took]:
     ADK gives the event of a model the time of the question, unless the answer is streamed.
     """
     calls: dict[str, tuple[float, bool]] = {}
-    before = turn[0].placed.event.timestamp
-    for stored in turn:
-        placed, event, commit = stored.placed, stored.placed.event, stored.commit
+    before = turn[0][0].event.timestamp
+    for placed, commit in turn:
+        event = placed.event
         kind, end = _kind(event), event.timestamp
         responses = event.get_function_responses()[:MAX_PARTS]
         for response in responses:

@@ -27,7 +27,7 @@ from gcp_adk_store.inspector.masking import (
     table_of,
     text_of,
 )
-from gcp_adk_store.inspector.matrix import MAX_CHANGES, MAX_KEYS, MatrixCollector
+from gcp_adk_store.inspector.matrix import MAX_CHANGES, MAX_KEYS, Matrix
 from gcp_adk_store.inspector.pages import update_days_of
 from gcp_adk_store.inspector.reading import Placed
 from gcp_adk_store.inspector.waterfall import Commit, SeenVersions, waterfalls
@@ -116,16 +116,16 @@ def test_differences_are_bounded_and_masked() -> None:
 
 def test_a_matrix_is_bounded() -> None:
     """More keys and more changes are left out, and it says so."""
-    of_keys, of_changes = MatrixCollector({}), MatrixCollector({"first": 1})
-    of_keys.add(_changing(dict.fromkeys(map(str, range(MAX_KEYS + 1)))), None)
+    keys, changes = Matrix(), Matrix()
+    changes.begin({"first": 1})
+    keys.add(_changing(dict.fromkeys(map(str, range(MAX_KEYS + 1)))), None)
     for _ in range(MAX_CHANGES + 1):
-        of_changes.add(_changing({"first": 1}), None)
-    keys, changes = of_keys.matrix(), of_changes.matrix()
+        changes.add(_changing({"first": 1}), None)
 
     assert (MAX_KEYS, True) == (len(keys.rows), keys.is_cut)
     assert (MAX_CHANGES, True) == (changes.changes, changes.is_cut)
-    assert 0 == changes.rows[0].changes[0].position
-    assert MatrixCollector({}).matrix().rows == ()
+    assert [0, 1] == [each.position for each in changes.rows["first"]][:2]
+    assert [0.0, 0.6] == [changes.x_of(each) for each in changes.rows["first"]][:2]
 
 
 def test_an_event_shows_a_bounded_number_of_parts() -> None:
