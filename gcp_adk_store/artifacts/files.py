@@ -297,28 +297,24 @@ async def to_its_end(work: Callable[..., T], *arguments: Any) -> T:
     return await ended(asyncio.get_running_loop().run_in_executor(None, in_context))
 
 
-class FileUpload:
-    """Sends one file, in one request or, beyond the size of a piece, by a resumable upload."""
+async def create_from(
+    source: Source,
+    name: str,
+    fields: ObjectFields,
+    *,
+    objects: Objects,
+    uploads: Uploads,
+    on_progress: Progress,
+) -> None:
+    """Create the object *name* of a file, as :meth:`Objects.create` does.
 
-    def __init__(
-        self, objects: Objects, uploads: Uploads, source: Source, fields: ObjectFields, on_progress: Progress
-    ) -> None:
-        self._objects = objects
-        self._uploads = uploads
-        self._source = source
-        self._fields = fields
-        self._on_progress = on_progress
-
-    async def create(self, name: str) -> None:
-        """Create the object *name* of the file, as :meth:`Objects.create` does."""
-        source = self._source
-        if source.size <= CHUNK_BYTES:
-            data = await source.read_at(0, source.size)
-            await self._objects.create(name, replace(self._fields, data=data))
-        else:
-            await self._uploads.create(
-                name, self._fields, size=source.size, read_at=source.read_at, on_progress=self._on_progress
-            )
+    In one request or, beyond the size of a piece, by a resumable upload.
+    """
+    if source.size <= CHUNK_BYTES:
+        data = await source.read_at(0, source.size)
+        await objects.create(name, replace(fields, data=data))
+    else:
+        await uploads.create(name, fields, size=source.size, read_at=source.read_at, on_progress=on_progress)
 
 
 class _Temporary:

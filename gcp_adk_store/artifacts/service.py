@@ -30,11 +30,10 @@ from gcp_adk_store.codec.objects import (
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel.calls import checks_kinds, operation
 from gcp_adk_store.kernel.concurrency import gather
-from gcp_adk_store.kernel.ports import ObjectGoneError, Objects, Signer, Uploads
+from gcp_adk_store.kernel.ports import ObjectGoneError
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
-from gcp_adk_store.settings import ArtifactLimits
 
 
 @checks_kinds
@@ -54,35 +53,6 @@ class ArtifactService(ArtifactTransfers, BaseArtifactService):
     :class:`~gcp_adk_store.errors.AccessDeniedError` and
     :class:`~gcp_adk_store.errors.NotProvisionedError`, in addition to the errors that it names.
     """
-
-    def __init__(
-        self,
-        objects: Objects,
-        uploads: Uploads,
-        signer: Signer,
-        limits: ArtifactLimits | None = None,
-        *,
-        storage_class: str | None = None,
-        encrypts: bool = False,
-    ) -> None:
-        """Prepare the service; nothing is read or written before the first call.
-
-        Args:
-            objects: The objects of a bucket, or of what stands for one; :meth:`close` closes them.
-            uploads: Sends large files to the same place.
-            signer: Signs URLs of the same place, or refuses to.
-            limits: Bounds and deadlines.
-            storage_class: The class of new versions; by default that of the bucket.
-            encrypts: Whether *objects* and *uploads* encrypt what they are given.
-        """
-        super().__init__(
-            objects,
-            uploads,
-            signer,
-            limits or ArtifactLimits(),
-            storage_class=storage_class,
-            encrypts=encrypts,
-        )
 
     @operation
     async def save_artifact(

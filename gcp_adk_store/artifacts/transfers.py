@@ -4,21 +4,23 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from gcp_adk_store import machine, settings
+from gcp_adk_store.artifacts import uploads
 from gcp_adk_store.artifacts.files import (
     ArtifactReader,
-    FileUpload,
     OnProgress,
     Progress,
+    create_from,
     opened_source,
     opened_target,
     write_to,
 )
 from gcp_adk_store.artifacts.owners import ArtifactStorage
-from gcp_adk_store.artifacts.uploads import SignedUpload, StagedUploads
+from gcp_adk_store.artifacts.uploads import SignedUpload
 from gcp_adk_store.artifacts.versions import (
     ArtifactVersions,
     StoredArtifactVersion,
@@ -47,12 +49,22 @@ class ArtifactTransfers(Closing):
         objects: Objects,
         uploads: Uploads,
         signer: Signer,
-        limits: ArtifactLimits,
+        limits: ArtifactLimits | None = None,
         *,
-        storage_class: str | None,
-        encrypts: bool,
+        storage_class: str | None = None,
+        encrypts: bool = False,
     ) -> None:
-        """Prepare; the arguments are those of :class:`ArtifactService`."""
+        """Prepare the service; nothing is read or written before the first call.
+
+        Args:
+            objects: The objects of a bucket, or of what stands for one; :meth:`close` closes them.
+            uploads: Sends large files to the same place.
+            signer: Signs URLs of the same place, or refuses to.
+            limits: Bounds and deadlines.
+            storage_class: The class of new versions; by default that of the bucket.
+            encrypts: Whether *objects* and *uploads* encrypt what they are given.
+        """
+        limits = limits or ArtifactLimits()
         self._objects = objects
         self._signer = signer
         self._storage_class = storage_class
@@ -66,7 +78,6 @@ class ArtifactTransfers(Closing):
             encrypts=encrypts,
         )
         """Where the artifacts are stored, for the other services of one store."""
-        self._staged = StagedUploads(objects, self._versions, signer, storage_class=storage_class)
         # The number of threads for requests bounds how many operations run.
         self._bounds = Bounds(
             type(self), system=telemetry.STORAGE, deadlines_s=limits.deadlines_s, names_ids=settings.names_ids
@@ -138,8 +149,15 @@ class ArtifactTransfers(Closing):
         )
         async with opened_source(source) as opened:
             progress = Progress(opened.size, on_progress)
-            upload = FileUpload(self._objects, self.storage.uploads, opened, fields, progress)
-            version = await self._versions.save(key, upload.create, save_id=save_id)
+            create = partial(
+                create_from,
+                opened,
+                fields=fields,
+                objects=self._objects,
+                uploads=self.storage.uploads,
+                on_progress=progress,
+            )
+            version = await self._versions.save(key, create, save_id=save_id)
             progress(opened.size)
             return version
 
@@ -325,7 +343,8 @@ class ArtifactTransfers(Closing):
             AccessDeniedError: as for :meth:`get_signed_url`.
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        return await self._staged.sign(key, mime_type=mime_type, max_bytes=max_bytes, expiration=expiration)
+        how: dict[str, Any] = {"mime_type": mime_type, "max_bytes": max_bytes, "expiration": expiration}
+        return await uploads.sign(self._objects, self._signer, key, **how)
 
     @operation
     async def finalize_upload(
@@ -350,7 +369,8 @@ class ArtifactTransfers(Closing):
             InvalidInputError, ArtifactConflictError, OutcomeUnknownError: as for :meth:`save_artifact`.
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        return await self._staged.finalize(
+        return await uploads.finalize(
+            self.storage,
             key,
             upload_id,
             display_name=display_name,
@@ -371,14 +391,14 @@ class ArtifactTransfers(Closing):
         Raises:
             InvalidInputError: *older_than_s* is below an hour.
         """
-        async with aclosing(self._staged.find_garbage(older_than_s=older_than_s)) as found:
+        async with aclosing(uploads.find_garbage(self._objects, older_than_s=older_than_s)) as found:
             async for garbage in found:
                 yield garbage
 
     @operation
     async def remove_garbage(self, garbage: Garbage) -> bool:
         """Remove what :meth:`find_garbage` found; return whether it is gone. Calling again is safe."""
-        return await self._staged.remove_garbage(garbage)
+        return await uploads.remove_garbage(self._objects, garbage)
 
     async def _resolve(
         self, key: ArtifactKey, version: int | None, session: str | None
