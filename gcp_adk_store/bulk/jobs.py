@@ -55,8 +55,14 @@ class BulkStore:
 class StoreDoFn(beam.DoFn):
     """Has an open store, and an event loop, as long as it lives."""
 
-    def __init__(self, at: BulkStore) -> None:
+    def __init__(self, at: BulkStore, work: "Work") -> None:
+        """Prepare; *work* is called with this object and each element, and yields what comes out."""
         self._at = at
+        self._work = work
+
+    def process(self, element: Any) -> Iterator[Any]:
+        """As Beam asks."""
+        return self._work(self, element)
 
     def setup(self) -> None:
         """Open the store; without I/O."""
@@ -83,15 +89,18 @@ class StoreDoFn(beam.DoFn):
             self._runner.run(found.aclose())
 
 
+Work = Callable[[StoreDoFn, Any], Iterator[Any]]
+
+
 def count(name: str, number: int = 1) -> None:
     """Add to a metric of the job."""
     Metrics.counter(NAMESPACE, name).inc(number)
 
 
-def report_unreadable(exc: StoreError) -> None:
-    """Count and log something that cannot be read; the message names it, and has no content."""
+def report_unreadable(reason: str) -> None:
+    """Count and log something that cannot be read; *reason* names it, and has no content."""
     count("unreadable")
-    logger.warning("%s", exc)
+    logger.warning("%s", reason)
 
 
 async def _taken(found: AsyncGenerator[T]) -> list[T]:

@@ -8,21 +8,16 @@ import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, Literal
+from typing import Final
 
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.stored import read_header
 from gcp_adk_store.codec.writes import Delete, Document, NameRange, Page, Write, Written, in_order_of_names
-from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.around import OF_READS, Around, Inner
 from gcp_adk_store.kernel.ports import Documents, Reads
-from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.moving.canonical import Digest, canonical_event
-from gcp_adk_store.moving.parquet import event_row, session_row
+from gcp_adk_store.moving.parquet import Row, rows_of_record
 from gcp_adk_store.moving.records import OwnStore
-from gcp_adk_store.sessions.describe.decide import SessionInfo
-from gcp_adk_store.sessions.describe.format import HEADER_OF_INFO, read_info
-from gcp_adk_store.sessions.read.payloads import pages
+from gcp_adk_store.sessions.describe.decide import SessionInfo, UnreadableSession
+from gcp_adk_store.sessions.describe.run import key_of, living
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.service import SessionService
 
@@ -137,14 +132,6 @@ def user_ranges(layout: Layout, app: str, points: Iterable[str]) -> list[NameRan
 _PER_PAGE: Final = 300
 """Sessions that one query lists, without their events and state."""
 
-Row = tuple[Literal["events", "sessions"], dict[str, Any]]
-"""The table of a row, and the row, with the columns of :mod:`gcp_adk_store.moving.parquet`."""
-
-
-def key_of(info: SessionInfo) -> SessionKey:
-    """Return the key of a session."""
-    return SessionKey(app=info.app_name, user=info.user_id, session=info.session_id)
-
 
 async def ranges_of(storage: SessionStorage, app: str, *, most: int) -> list[NameRange]:
     """Return at most *most* ranges that have each user of *app* once, of similar size in sessions.
@@ -160,29 +147,17 @@ async def ranges_of(storage: SessionStorage, app: str, *, most: int) -> list[Nam
 
 
 async def sessions_within(
-    storage: SessionStorage, app: str, within: NameRange, on_unreadable: Callable[[StoredDataError], object]
+    storage: SessionStorage, app: str, within: NameRange, on_unreadable: Callable[[UnreadableSession], object]
 ) -> AsyncGenerator[SessionInfo]:
     """Yield the sessions of the users *within*, by name; 1 query for 300 of them. Expired ones are left out.
 
     *on_unreadable* is called for each session whose document cannot be read.
     """
-    async for documents, _ in pages(
-        storage.documents,
-        storage.layout.sessions_collection,
-        parent=storage.layout.app(app),
-        fields=HEADER_OF_INFO,
-        limit=_PER_PAGE,
-        within=within,
-    ):
-        for document in documents:
-            try:
-                stored = read_header(document, with_state=False)
-                info = read_info(document, stored)
-            except StoredDataError as exc:
-                on_unreadable(exc)
-                continue
-            if not stored.has_expired:
-                yield info
+    async for found in living(storage, app, limit=_PER_PAGE, within=within):
+        if isinstance(found, UnreadableSession):
+            on_unreadable(found)
+        else:
+            yield found[1]
 
 
 async def rows_of(service: SessionService, info: SessionInfo) -> AsyncGenerator[Row]:
@@ -194,12 +169,6 @@ async def rows_of(service: SessionService, info: SessionInfo) -> AsyncGenerator[
         StoredDataError, PayloadMissingError: something of it is damaged or missing.
     """
     async with OwnStore(service, closes=False).open(key_of(info)) as record:
-        if record is None:
-            return
-        digest = Digest()
-        events: AsyncIterator[Any] = aiter(record.events)
-        async for event in events:
-            encoded = canonical_event(event)
-            yield "events", event_row(record, digest.events, event, encoded.decode())
-            digest.add(encoded)
-        yield "sessions", session_row(record, digest)
+        if record is not None:
+            async for row in rows_of_record(record):
+                yield row

@@ -1,21 +1,25 @@
 """The transforms of Beam that read, erase, prune, verify and write anew what a store holds.
 
-The methods ``process`` say ``Any`` of dataclasses: of a named one, Beam would make a schema.
+Functions do the work of each: Beam knows nothing of their types, and would make a schema of a dataclass.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final
 
 import apache_beam as beam
 from apache_beam.io.parquetio import WriteToParquet
 
 from gcp_adk_store.bulk.jobs import BulkStore, StoreDoFn, count, report_unreadable
-from gcp_adk_store.bulk.reading import key_of, ranges_of, rows_of, sessions_within
+from gcp_adk_store.bulk.reading import ranges_of, rows_of, sessions_within
+from gcp_adk_store.codec.writes import NameRange
 from gcp_adk_store.erasure.pruning import Pruner, Retention
 from gcp_adk_store.errors import InvalidInputError, PayloadMissingError, SessionMissingError, StoredDataError
 from gcp_adk_store.model.erasures import ErasureReceipt
 from gcp_adk_store.moving.parquet import EVENT_COLUMNS, SESSION_COLUMNS, schema
+from gcp_adk_store.sessions.describe.decide import SessionInfo
+from gcp_adk_store.sessions.describe.run import key_of
 
 PARTITIONS: Final = 256
 """Ranges of users that a job begins with, unless it gets another number."""
@@ -47,7 +51,9 @@ class ReadSessions(beam.PTransform):
     def expand(self, begin: Any) -> Any:
         """Apply it to the begin of a pipeline."""
         at, app, _ = self._given
-        return begin | _Ranges(*self._given) | "list sessions" >> beam.ParDo(_ListSessions(at, app))
+        return (
+            begin | _Ranges(*self._given) | "list sessions" >> beam.ParDo(StoreDoFn(at, partial(_list, app)))
+        )
 
 
 class ReadEvents(beam.PTransform):
@@ -65,7 +71,9 @@ class ReadEvents(beam.PTransform):
 
     def expand(self, infos: Any) -> Any:
         """Apply it to sessions."""
-        rows = infos | "read events" >> beam.ParDo(_ReadRows(self._at)).with_outputs("events", "sessions")
+        rows = infos | "read events" >> beam.ParDo(StoreDoFn(self._at, _read)).with_outputs(
+            "events", "sessions"
+        )
         return {"events": rows["events"], "sessions": rows["sessions"]}
 
 
@@ -107,7 +115,8 @@ class EraseUsers(beam.PTransform):
 
     def __init__(self, at: BulkStore, *, app_name: str, dry_run: bool = False, quiet_s: float = 0.0) -> None:
         super().__init__()
-        self._fn = _Erase(at, app_name, dry_run=dry_run, quiet_s=quiet_s)
+        how = {"app_name": app_name, "dry_run": dry_run, "quiet_s": quiet_s}
+        self._fn = StoreDoFn(at, partial(_erase, how))
 
     def expand(self, users: Any) -> Any:
         """Apply it to ids of users."""
@@ -131,7 +140,8 @@ class PruneSessions(beam.PTransform):
     ) -> None:
         super().__init__()
         self._given = (at, app_name, _required(partitions))
-        self._fn = _Prune(at, app_name, retention, dry_run=dry_run)
+        how = {"retention": retention, "dry_run": dry_run}
+        self._fn = StoreDoFn(at, partial(_prune, app_name, how))
 
     def expand(self, begin: Any) -> Any:
         """Apply it to the begin of a pipeline."""
@@ -151,7 +161,7 @@ class VerifySessions(beam.PTransform):
 
     def expand(self, infos: Any) -> Any:
         """Apply it to sessions."""
-        return infos | "verify" >> beam.ParDo(_Verify(self._at))
+        return infos | "verify" >> beam.ParDo(StoreDoFn(self._at, _verify))
 
 
 class _Ranges(beam.PTransform):
@@ -162,89 +172,63 @@ class _Ranges(beam.PTransform):
         self._at, self._app, self._partitions = at, app, partitions
 
     def expand(self, begin: Any) -> Any:
-        split = _Split(self._at, self._partitions)
+        split = StoreDoFn(self._at, partial(_split, self._partitions))
         app = begin | "app" >> beam.Create([self._app])
         return app | "split" >> beam.ParDo(split) | "spread ranges" >> beam.Reshuffle()
 
 
-class _Split(StoreDoFn):
-    def __init__(self, at: BulkStore, partitions: int) -> None:
-        super().__init__(at)
-        self._partitions = partitions
-
-    def process(self, app: str) -> Iterator[Any]:
-        ranges = self.run(ranges_of(self.store.sessions.storage, app, most=self._partitions))
-        count("ranges", len(ranges))
-        yield from ranges
+def _split(partitions: int, on: StoreDoFn, app: str) -> Iterator[Any]:
+    ranges = on.run(ranges_of(on.store.sessions.storage, app, most=partitions))
+    count("ranges", len(ranges))
+    yield from ranges
 
 
-class _ListSessions(StoreDoFn):
-    def __init__(self, at: BulkStore, app: str) -> None:
-        super().__init__(at)
-        self._app = app
-
-    def process(self, within: Any) -> Iterator[Any]:
-        found = sessions_within(self.store.sessions.storage, self._app, within, report_unreadable)
-        for info in self.each(found):
-            count("sessions")
-            yield info
+def _list(app: str, on: StoreDoFn, within: NameRange) -> Iterator[Any]:
+    storage = on.store.sessions.storage
+    for info in on.each(sessions_within(storage, app, within, lambda bad: report_unreadable(bad.reason))):
+        count("sessions")
+        yield info
 
 
-class _ReadRows(StoreDoFn):
-    def process(self, info: Any) -> Iterator[Any]:
-        try:
-            for table, row in self.each(rows_of(self.store.sessions, info)):
-                count(f"{table}_read")
-                yield beam.pvalue.TaggedOutput(table, row)
-        except _DAMAGED as exc:
-            report_unreadable(exc)
+def _read(on: StoreDoFn, info: SessionInfo) -> Iterator[Any]:
+    try:
+        for table, row in on.each(rows_of(on.store.sessions, info)):
+            count(f"{table}_read")
+            yield beam.pvalue.TaggedOutput(table, row)
+    except _DAMAGED as exc:
+        report_unreadable(str(exc))
 
 
-class _Erase(StoreDoFn):
-    def __init__(self, at: BulkStore, app: str, *, dry_run: bool, quiet_s: float) -> None:
-        super().__init__(at)
-        self._app, self._dry_run, self._quiet_s = app, dry_run, quiet_s
+def _erase(how: Mapping[str, Any], on: StoreDoFn, user: str) -> Iterator[Any]:
+    async def erase() -> ErasureReceipt:
+        return await on.store.erase_user(user_id=user, **how)
 
-    def process(self, user: str) -> Iterator[Any]:
-        async def erase() -> ErasureReceipt:
-            return await self.store.erase_user(
-                app_name=self._app, user_id=user, dry_run=self._dry_run, quiet_s=self._quiet_s
-            )
-
-        receipt = self.run(erase())
-        count("users")
-        yield receipt.to_dict()
+    receipt = on.run(erase())
+    count("users")
+    yield receipt.to_dict()
 
 
-class _Prune(StoreDoFn):
-    def __init__(self, at: BulkStore, app: str, retention: Retention, *, dry_run: bool) -> None:
-        super().__init__(at)
-        self._app, self._retention, self._dry_run = app, retention, dry_run
-
-    def process(self, within: Any) -> Iterator[Any]:
-        artifacts = self.store.artifacts if self.store.has_artifacts else None
-        pruner = Pruner(self.store.sessions, artifacts, self._retention, dry_run=self._dry_run, within=within)
-        report = self.run(pruner.prune(app_name=self._app))
-        for name in ("sessions", *_PRUNED, "in_use", "unreadable"):
-            count(name, getattr(report, name))
-        yield report
+def _prune(app: str, how: Mapping[str, Any], on: StoreDoFn, within: NameRange) -> Iterator[Any]:
+    artifacts = on.store.artifacts if on.store.has_artifacts else None
+    report = on.run(Pruner(on.store.sessions, artifacts, within=within, **how).prune(app_name=app))
+    for name in ("sessions", *_PRUNED, "in_use", "unreadable"):
+        count(name, getattr(report, name))
+    yield report
 
 
-class _Verify(StoreDoFn):
-    def process(self, info: Any) -> Iterator[Any]:
-        key = key_of(info)
-        ids = key.ids
-        try:
-            proof = self.run(self.store.sessions.verify_session(**ids))
-        except SessionMissingError:
-            return
-        except _DAMAGED as exc:
-            count("broken")
-            yield {**ids, "broken": {"says": str(exc)}}
-            return
-        count("verified" if proof.broken is None else "broken")
-        if proof.broken is not None:
-            yield asdict(proof)
+def _verify(on: StoreDoFn, info: SessionInfo) -> Iterator[Any]:
+    ids = key_of(info).ids
+    try:
+        proof = on.run(on.store.sessions.verify_session(**ids))
+    except SessionMissingError:
+        return
+    except _DAMAGED as exc:
+        count("broken")
+        yield {**ids, "broken": {"says": str(exc)}}
+        return
+    count("verified" if proof.broken is None else "broken")
+    if proof.broken is not None:
+        yield asdict(proof)
 
 
 def _required(partitions: int) -> int:

@@ -9,7 +9,6 @@ from gcp_adk_store import settings
 from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.codec.documents import ids_of
 from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head
-from gcp_adk_store.codec.stored import read_header
 from gcp_adk_store.codec.writes import EVERY_NAME, Delete, Document, NameRange, Page, Write
 from gcp_adk_store.errors import InvalidInputError, PointMissingError, SessionMissingError, StoredDataError
 from gcp_adk_store.kernel import telemetry
@@ -17,17 +16,19 @@ from gcp_adk_store.kernel.calls import Bounds, operation
 from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.history import Point
-from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.archive.run import archive
-from gcp_adk_store.sessions.describe.decide import SessionInfo
-from gcp_adk_store.sessions.describe.format import HEADER_OF_INFO, read_info
+from gcp_adk_store.sessions.describe.decide import SessionInfo, UnreadableSession
+from gcp_adk_store.sessions.describe.run import key_of, living
 from gcp_adk_store.sessions.lifecycle.run import SessionLifecycle
 from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.sessions.service import SessionService
 
 DAY_S: Final = 86_400.0
+_PER_PAGE: Final = 1000
+"""Sessions that one query lists, without their events and state."""
 _LONGEST_DAYS: Final = 36_500.0
 
 
@@ -193,23 +194,16 @@ class Pruner:
     async def _by_user(self) -> AsyncIterator[list[tuple[SessionInfo, bool]]]:
         """Yield the sessions of each user, each with whether it has a turn now."""
         mine: list[tuple[SessionInfo, bool]] = []
-        collection = self._storage.layout.sessions_collection
-        async for documents, _ in pages(
-            self._documents, collection, parent=self._app, fields=HEADER_OF_INFO, within=self._within
-        ):
-            for document in documents:
-                try:
-                    stored = read_header(document, with_state=False)
-                    info = read_info(document, stored)
-                except StoredDataError:
-                    self._count(unreadable=1)
-                    continue
-                if stored.has_expired:
-                    continue
-                if mine and mine[-1][0].user_id != info.user_id:
-                    yield mine
-                    mine = []
-                mine.append((info, _is_in_turn(stored)))
+        app = self._report.app_name
+        async for found in living(self._storage, app, limit=_PER_PAGE, within=self._within):
+            if isinstance(found, UnreadableSession):
+                self._count(unreadable=1)
+                continue
+            stored, info = found
+            if mine and mine[-1][0].user_id != info.user_id:
+                yield mine
+                mine = []
+            mine.append((info, _is_in_turn(stored)))
         if mine:
             yield mine
 
@@ -226,7 +220,7 @@ class Pruner:
 
     async def _archive(self, info: SessionInfo, count: int) -> None:
         """Archive at most the first *count* events of a session."""
-        key, before = _key_of(info), Point.position(count)
+        key, before = key_of(info), Point.position(count)
         dry_run = self._report.is_dry_run
         try:
             done = await archive(self._storage, self._reader, key, before, dry_run=dry_run)
@@ -245,7 +239,7 @@ class Pruner:
             now = (stored.last_update_time, stored.revision)
             return now == (info.last_update_time, info.events) and not _is_in_turn(stored)
 
-        is_gone = self._report.is_dry_run or await self._lifecycle.delete_if(_key_of(info), is_unchanged)
+        is_gone = self._report.is_dry_run or await self._lifecycle.delete_if(key_of(info), is_unchanged)
         if is_gone:
             self._count(pruned_sessions=1, pruned_artifacts=await self._remove_artifacts(info))
         else:
@@ -256,7 +250,7 @@ class Pruner:
         if self._artifacts is not None:
             with suppress(InvalidInputError):  # no artifact can have these ids
                 remove = self._artifacts.delete_session_artifacts
-                return len(await remove(**_key_of(info).ids, dry_run=self._report.is_dry_run))
+                return len(await remove(**key_of(info).ids, dry_run=self._report.is_dry_run))
         return 0
 
     async def _user_data(self) -> None:
@@ -325,10 +319,6 @@ class Pruner:
         self._report = replace(self._report, **sums)
         if self._on_progress is not None:
             self._on_progress(self._report)
-
-
-def _key_of(info: SessionInfo) -> SessionKey:
-    return SessionKey(app=info.app_name, user=info.user_id, session=info.session_id)
 
 
 def _is_in_turn(stored: StoredSession) -> bool:

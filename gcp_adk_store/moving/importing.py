@@ -27,7 +27,7 @@ from gcp_adk_store.sessions.lifecycle.run import SessionLifecycle
 from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.sessions.read.session_objects import require_time
 from gcp_adk_store.sessions.read.storage import SessionStorage
-from gcp_adk_store.settings import SessionLimits
+from gcp_adk_store.sessions.service import SessionService
 
 _OF_NO_SESSION: Final = "shared"
 
@@ -67,73 +67,65 @@ class SessionHeader:
                 raise InvalidInputError(f"{name} must be a mapping, not {type(state).__name__}")
 
 
-class SessionImports:
-    """Writes sessions below one prefix of a database."""
+async def import_session(
+    service: SessionService, header: SessionHeader, events: AsyncIterable[Event], *, replaces: bool = False
+) -> int:
+    """Make a session with all *events*, in their order, and return their number.
 
-    def __init__(
-        self, storage: SessionStorage, limits: SessionLimits, *, ttl_seconds: float | None = None
-    ) -> None:
-        """Prepare; with *ttl_seconds*, sessions end so long after their import or their next append."""
-        self._storage = storage
-        self._limits = limits
-        self._ttl_s = ttl_seconds
-        self._reader = SessionReader(storage, cache_bytes=0, placeholders=False)
-        self._lifecycle = SessionLifecycle(storage, self._reader)
-        self._encoder = EventEncoder(limits, storage.payloads.place)
+    With *replaces*, it takes the place of the session that has the id, whose parts are removed after it:
+    until the last of *events* is read and the last commit is stored, that one stays as it is.
 
-    async def write(
-        self, header: SessionHeader, events: AsyncIterable[Event], *, replaces: bool = False
-    ) -> int:
-        """Make a session with all *events*, in their order, and return their number.
+    The session becomes visible as a whole, or not at all. Events keep ids and times. Their changes of
+    user and app state are kept, and not applied. If *service* has a time to live, the session ends so long
+    after its import or its next append. Takes 1 write for each 64 KiB of events and 1 for the session, in
+    commits of 3 MiB; if one does not suffice, each takes 1 write of a note more. The segments of one commit
+    are in memory.
 
-        With *replaces*, it takes the place of the session that has the id, whose parts are removed after it:
-        until the last of *events* is read and the last commit is stored, that one stays as it is.
+    Without an *initial* state, the keys that no event changes have had their value since the creation,
+    and the others begin with their first change.
 
-        The session becomes visible as a whole, or not at all. Events keep ids and times. Their changes of
-        user and app state are kept, and not applied. Takes 1 write for each 64 KiB of events and 1 for the
-        session, in commits of 3 MiB; if one does not suffice, each takes 1 write of a note more. The segments
-        of one commit are in memory.
+    Raises:
+        SessionExistsError: the id is taken, and it does not replace that session; nothing is left behind.
+        InvalidInputError: an id, a title, a label, a time, an event or a value cannot be stored.
+        StoredDataError: the session to replace is damaged; it stays as it is.
+        UnavailableError, OutcomeUnknownError, AccessDeniedError, NotProvisionedError: as the service's
+            ``create_session``.
+    """
+    header.require_valid()
+    storage, limits, ttl_s = service.storage, service.limits, service.default_ttl_seconds
+    reader = SessionReader(storage, cache_bytes=0, placeholders=False)
+    epoch = platform_uuid.new_uuid().replace("-", "")
+    if ttl_s is not None and not storage.documents.clock.is_set:
+        await reader.header(header.key)  # the first answer brings Firestore's time
+    expiry, parts_at = storage.begun(ttl_s)
+    lifecycle = SessionLifecycle(storage, reader)
+    making = SessionBuilder(lifecycle, header.key, epoch, what="import", replaces=replaces)
+    encoder = EventEncoder(limits, storage.payloads.place)
+    writing = _Writing(storage, encoder, making, header, epoch, expiry, parts_at)
+    async with making:
+        async for event in events:
+            await writing.add(event, seal_over=limits.seal_tail_bytes)
+        await writing.complete()
+    return writing.count
 
-        Without an *initial* state, the keys that no event changes have had their value since the creation,
-        and the others begin with their first change.
 
-        Raises:
-            SessionExistsError: the id is taken, and it does not replace that session; nothing is left behind.
-            InvalidInputError: an id, a title, a label, a time, an event or a value cannot be stored.
-            StoredDataError: the session to replace is damaged; it stays as it is.
-            UnavailableError, OutcomeUnknownError, AccessDeniedError, NotProvisionedError: as the service's
-                ``create_session``.
-        """
-        header.require_valid()
-        epoch = platform_uuid.new_uuid().replace("-", "")
-        if self._ttl_s is not None and not self._storage.documents.clock.is_set:
-            await self._reader.header(header.key)  # the first answer brings Firestore's time
-        expiry, parts_at = self._storage.begun(self._ttl_s)
-        making = SessionBuilder(self._lifecycle, header.key, epoch, what="import", replaces=replaces)
-        writing = _Writing(self._storage, self._encoder, making, header, epoch, expiry, parts_at)
-        async with making:
-            async for event in events:
-                await writing.add(event, seal_over=self._limits.seal_tail_bytes)
-            await writing.complete()
-        return writing.count
+async def put_shared_state(
+    service: SessionService, owner: UserKey, *, app: Mapping[str, Any], user: Mapping[str, Any]
+) -> None:
+    """Set keys of the state of an app and of its user; other keys stay. 1 write a scope with keys.
 
-    async def put_shared_state(
-        self, owner: UserKey, *, app: Mapping[str, Any], user: Mapping[str, Any]
-    ) -> None:
-        """Set keys of the state of an app and of its user; other keys stay. 1 write a scope with keys.
-
-        Raises:
-            InvalidInputError: a value cannot be stored.
-        """
-        named = {f"app:{key}": value for key, value in app.items()}
-        named |= {f"user:{key}": value for key, value in user.items()}
-        if not named:
-            return
-        spilled = await self._encoder.of_state(named)
-        key = SessionKey(app=owner.app, user=owner.user, session=_OF_NO_SESSION)
-        await self._storage.put(key, "", spilled, parts_at=None)
-        writes = self._storage.layout.shared_state(key, spilled.state)
-        await self._storage.documents.commit(writes)
+    Raises:
+        InvalidInputError: a value cannot be stored.
+    """
+    named = {f"app:{key}": value for key, value in app.items()}
+    named |= {f"user:{key}": value for key, value in user.items()}
+    if not named:
+        return
+    storage = service.storage
+    spilled = await EventEncoder(service.limits, storage.payloads.place).of_state(named)
+    key = SessionKey(app=owner.app, user=owner.user, session=_OF_NO_SESSION)
+    await storage.put(key, "", spilled, parts_at=None)
+    await storage.documents.commit(storage.layout.shared_state(key, spilled.state))
 
 
 @dataclass(slots=True)

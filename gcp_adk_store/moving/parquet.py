@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from google.adk.events import Event
 
@@ -68,6 +68,10 @@ EVENT_COLUMNS: Final = {
 """Columns of events; ``state_delta`` and ``event`` are JSON, the latter the whole event."""
 
 
+Row = tuple[Literal["events", "sessions"], dict[str, Any]]
+"""The table of a row, and the row, with the columns above."""
+
+
 @checks_arguments
 async def export_parquet(
     records: AsyncIterator[Record], folder: Path, *, on_event: Callable[[int], object] | None = None
@@ -83,14 +87,13 @@ async def export_parquet(
     events = _Table(folder / EVENTS, EVENT_COLUMNS)
     with sessions.opened(), events.opened():
         async for record in records:
-            digest = Digest()
-            async for event in record.events:
-                encoded = canonical_event(event)
-                events.add(event_row(record, digest.events, event, encoded.decode()), size=len(encoded))
-                digest.add(encoded)
+            async for name, row in rows_of_record(record):
+                if name == "sessions":
+                    sessions.add(row, size=len(row["state"]))
+                    continue
+                events.add(row, size=len(row["event"]))
                 if on_event is not None:
                     on_event(events.rows)
-            sessions.add(session_row(record, digest), size=len(str(record.header.state)))
     for table in (events, sessions):
         table.publish()
     return Exported(sessions.rows, events.rows)
@@ -160,6 +163,16 @@ class _Table:
         if self._unwritten:
             self._writer.write_table(self._to_table(self._unwritten, schema=self._schema))
         self._unwritten, self._bytes = [], 0
+
+
+async def rows_of_record(record: Record) -> AsyncIterator[Row]:
+    """Yield the rows of the events of a session, then that of the session."""
+    digest = Digest()
+    async for event in record.events:
+        encoded = canonical_event(event)
+        yield "events", event_row(record, digest.events, event, encoded.decode())
+        digest.add(encoded)
+    yield "sessions", session_row(record, digest)
 
 
 def session_row(record: Record, digest: Digest) -> dict[str, Any]:

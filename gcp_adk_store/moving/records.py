@@ -4,23 +4,22 @@ import math
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol
 
 from google.adk.events import Event
 
-from gcp_adk_store.codec.stored import read_header, read_session
+from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.errors import SessionMissingError, StoredDataError
 from gcp_adk_store.model.internal_metadata import event_elsewhere
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.canonical import canonical_state, spooled
-from gcp_adk_store.moving.importing import SessionHeader, SessionImports
+from gcp_adk_store.moving.importing import SessionHeader, import_session, put_shared_state
 from gcp_adk_store.sessions.describe.decide import UnreadableSession
-from gcp_adk_store.sessions.describe.format import HEADER_OF_INFO, read_info
-from gcp_adk_store.sessions.listing.sessions import unreadable
+from gcp_adk_store.sessions.describe.format import read_info
+from gcp_adk_store.sessions.describe.run import living
 from gcp_adk_store.sessions.read.completion import decoded
-from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.read.reader import SessionReader, segment_missing
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.service import SessionService
@@ -152,146 +151,120 @@ _LOOKS: Final = 5
 """How often a session is read that lacks content, if others change it each time."""
 
 
-class SessionExports:
-    """Reads sessions below one prefix of a database at one moment."""
+@asynccontextmanager
+async def as_of_now(live: SessionStorage) -> AsyncIterator[SessionStorage]:
+    """Open what *live* holds now, for a block that only reads; Firestore serves the moment for an hour."""
+    async with live.documents.snapshot() as reads:
+        documents: Any = reads  # nothing here writes
+        yield replace(live, documents=documents, payloads=live.payloads.over(documents))
 
-    def __init__(self, storage: SessionStorage, live: SessionStorage | None = None) -> None:
-        """Read through *storage*, whose documents are a snapshot of those of *live*, if it is given."""
-        self._storage = storage
-        self._live = live or storage
-        self._reader = SessionReader(storage, cache_bytes=0, placeholders=False)
-        self._service = SessionService(storage, limits=SessionLimits(segment_cache_bytes=0))
 
-    @classmethod
-    @asynccontextmanager
-    async def now(cls, storage: SessionStorage) -> AsyncIterator[Self]:
-        """Open what *storage* holds now, for a block; Firestore serves the moment for an hour."""
-        async with storage.documents.snapshot() as reads:
-            documents: Any = reads  # nothing here writes
-            then = replace(storage, documents=documents, payloads=storage.payloads.over(documents))
-            yield cls(then, storage)
+async def listed(storage: SessionStorage, app: str, user: str | None = None) -> AsyncIterator[Listed]:
+    """Yield the sessions of an app, or of one of its users, by name; 1 query for 100 of them.
 
-    async def sessions(self, app: str, user: str | None = None) -> AsyncIterator[Listed]:
-        """Yield the sessions of an app, or of one of its users, by name; 1 query for 100 of them.
+    Expired sessions are left out; those that cannot be read are named.
+    """
+    async for found in living(storage, app, user, limit=_PER_PAGE):
+        if isinstance(found, UnreadableSession):
+            yield _unreadable(found)
+        else:
+            stored, info = found
+            yield Listed(
+                user_id=info.user_id,
+                session_id=info.session_id,
+                stamp=stored.update_time,
+                last_update_time=info.last_update_time,
+            )
 
-        Expired sessions are left out; those that cannot be read are named.
-        """
-        layout = self._storage.layout
-        parent = layout.app(app) if user is None else layout.user(UserKey(app=app, user=user))
-        async for documents, _ in pages(
-            self._storage.documents,
-            layout.sessions_collection,
-            parent=parent,
-            all_descendants=user is None,
-            fields=HEADER_OF_INFO,
-            limit=_PER_PAGE,
-        ):
-            for document in documents:
-                try:
-                    stored = read_header(document, with_state=False)
-                    info = read_info(document, stored)
-                except StoredDataError as exc:
-                    yield _unreadable(unreadable(layout, app, document.path, exc))
-                    continue
-                if not stored.has_expired:
-                    yield Listed(
-                        user_id=info.user_id,
-                        session_id=info.session_id,
-                        stamp=document.update_time,
-                        last_update_time=info.last_update_time,
-                    )
 
-    async def read(self, key: SessionKey) -> Record | None:
-        """Return a session with its events to come; 1 read, and 1 more if it has segments.
+async def read_record(storage: SessionStorage, key: SessionKey) -> Record | None:
+    """Return a session with its events to come; 1 read, and 1 more if it has segments.
 
-        Raises:
-            StoredDataError: a document is damaged, or lacks a part.
-        """
-        layout = self._storage.layout
-        document, app, user = await self._storage.documents.get(
-            [layout.session(key), layout.app(key.app), layout.user(key.owner)]
-        )
-        if document is None:
-            return None
-        stored = await decoded(read_session, document)
-        if stored.has_expired:
-            return None
-        shared = await self._reader.complete_shared(key.owner, app, user)
-        completed = await self._reader.complete(stored, [], shared)
-        if completed is None:
-            return None
-        first = await self._reader.segments(stored, stored.live[:1])
-        if first is None:
-            raise segment_missing(stored)
-        initial = await self._reader.initial(stored, first)
-        info = read_info(document, stored)
-        waiting = len(stored.inbox)
-        return Record(
-            header=SessionHeader(
-                key=stored.key,
-                state=completed.stored.state,
-                initial=await self._reader.complete_state(
-                    layout.session_payloads(stored.key, stored.epoch), initial
-                ),
-                create_time=stored.create_time,
-                last_update_time=stored.last_update_time,
-                title=info.title,
-                labels=info.labels,
-            ),
-            shared=shared,
-            stamp=document.update_time,
-            events=self._events(key),
-            notes=(("inbox", f"{waiting} messages wait for a turn; they are not copied"),) if waiting else (),
-            in_bucket=PayloadPlace.BUCKET in stored.spilled,
-        )
+    Raises:
+        StoredDataError: a document is damaged, or lacks a part.
+    """
+    layout = storage.layout
+    reader = SessionReader(storage, cache_bytes=0, placeholders=False)
+    document, app, user = await storage.documents.get(_paths(storage, key))
+    if document is None:
+        return None
+    stored = await decoded(read_session, document)
+    if stored.has_expired:
+        return None
+    shared = await reader.complete_shared(key.owner, app, user)
+    completed = await reader.complete(stored, [], shared)
+    if completed is None:
+        return None
+    first = await reader.segments(stored, stored.live[:1])
+    if first is None:
+        raise segment_missing(stored)
+    initial = await reader.initial(stored, first)
+    info = read_info(document, stored)
+    waiting = len(stored.inbox)
+    return Record(
+        header=SessionHeader(
+            key=stored.key,
+            state=completed.stored.state,
+            initial=await reader.complete_state(layout.session_payloads(stored.key, stored.epoch), initial),
+            create_time=stored.create_time,
+            last_update_time=stored.last_update_time,
+            title=info.title,
+            labels=info.labels,
+        ),
+        shared=shared,
+        stamp=document.update_time,
+        events=_events(storage, key),
+        notes=(("inbox", f"{waiting} messages wait for a turn; they are not copied"),) if waiting else (),
+        in_bucket=PayloadPlace.BUCKET in stored.spilled,
+    )
 
-    @asynccontextmanager
-    async def whole(self, key: SessionKey) -> AsyncIterator[Record | None]:
-        """Open a session for a block, whose payloads in the bucket nobody can remove any more.
 
-        A temporary file has the events of one with such payloads. If others have removed some since the
-        moment, the session is opened as it is now; ``None`` if it is gone.
+@asynccontextmanager
+async def whole_record(
+    then: SessionStorage, key: SessionKey, *, live: SessionStorage
+) -> AsyncIterator[Record | None]:
+    """Open a session for a block, whose payloads in the bucket nobody can remove any more.
 
-        Raises:
-            StoredDataError: as :meth:`read`.
-        """
-        reads, left = self, _LOOKS
-        async with AsyncExitStack() as ends:
-            while True:
-                try:
-                    record = await reads.read(key)
-                    if record is not None and record.in_bucket:
-                        events = await ends.enter_async_context(spooled(record.events))
-                        record = replace(record, events=events)
-                    break
-                except StoredDataError:
-                    left -= 1
-                    before = await reads.stamps(key)
-                    reads = await ends.enter_async_context(SessionExports.now(self._live))
-                    if not left or before == await reads.stamps(key):
-                        raise
-            yield record
+    A temporary file has the events of one with such payloads. If others have removed some since the
+    moment of *then*, the session is opened as *live* has it now; ``None`` if it is gone.
 
-    async def stamps(self, key: SessionKey) -> list[str | None]:
-        """Return what changes with a session, its app and its user, ``None`` for what is absent; 3 reads."""
-        layout = self._storage.layout
-        paths = [layout.session(key), layout.app(key.app), layout.user(key.owner)]
-        found = await self._storage.documents.get(paths, fields=["format"])
-        return [None if document is None else document.update_time for document in found]
+    Raises:
+        StoredDataError: as :func:`read_record`.
+    """
+    left = _LOOKS
+    async with AsyncExitStack() as ends:
+        while True:
+            try:
+                record = await read_record(then, key)
+                if record is not None and record.in_bucket:
+                    events = await ends.enter_async_context(spooled(record.events))
+                    record = replace(record, events=events)
+                break
+            except StoredDataError:
+                left -= 1
+                before = await _stamps(then, key)
+                then = await ends.enter_async_context(as_of_now(live))
+                if not left or before == await _stamps(then, key):
+                    raise
+        yield record
 
-    def unreadable(self, key: SessionKey, exc: StoredDataError) -> UnreadableSession:
-        """Return what names a session that :meth:`read` could not read."""
-        layout = self._storage.layout
-        return unreadable(layout, key.app, layout.session(key), exc)
 
-    async def shared(self, owner: UserKey) -> ScopedState:
-        """Return the state of an app and a user; 2 reads."""
-        return await self._reader.shared_state(owner)
+def _paths(storage: SessionStorage, key: SessionKey) -> list[str]:
+    layout = storage.layout
+    return [layout.session(key), layout.app(key.app), layout.user(key.owner)]
 
-    async def _events(self, key: SessionKey) -> AsyncIterator[Event]:
-        """Yield the events of a session, with payloads; up to eight segments are in memory."""
-        async for one in self._service.iter_events(**key.ids):
-            yield one.event
+
+async def _stamps(storage: SessionStorage, key: SessionKey) -> list[str | None]:
+    """Return what changes with a session, its app and its user, ``None`` for what is absent; 3 reads."""
+    found = await storage.documents.get(_paths(storage, key), fields=["format"])
+    return [None if document is None else document.update_time for document in found]
+
+
+async def _events(storage: SessionStorage, key: SessionKey) -> AsyncIterator[Event]:
+    """Yield the events of a session, with payloads; up to eight segments are in memory."""
+    service = SessionService(storage, limits=SessionLimits(segment_cache_bytes=0))
+    async for one in service.iter_events(**key.ids):
+        yield one.event
 
 
 def differing(wanted: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
@@ -326,37 +299,34 @@ class OwnStore:
         self._service = service
         self._closes = closes
         self._storage = service.storage
-        self._imports = SessionImports(
-            service.storage, service.limits, ttl_seconds=service.default_ttl_seconds
-        )
         # A copy keeps what its source has, so redactors of *service* do not see it.
         self._appends = SessionService(service.storage, limits=service.limits)
         self._appends._appender.keeps_rewinds = True  # noqa: SLF001  # of the copy alone
 
     def sessions(self, app: str, user: str | None) -> AsyncIterator[Listed]:
         """Yield the sessions of an app, or of one of its users; 1 query for 100 sessions."""
-        return SessionExports(self._storage).sessions(app, user)
+        return listed(self._storage, app, user)
 
     @asynccontextmanager
     async def open(self, key: SessionKey) -> AsyncIterator[Record | None]:
         """Open a session for a block, from one snapshot; 2 reads, then those of the events."""
-        async with SessionExports.now(self._storage) as exports:
-            yield await exports.read(key)
+        async with as_of_now(self._storage) as then:
+            yield await read_record(then, key)
 
     async def shared(self, key: SessionKey) -> ScopedState:
         """Return the state of the app and the user of a session, as it is now; 2 reads."""
-        return await SessionExports(self._storage).shared(key.owner)
+        return await self._shared_of(key.owner)
 
     async def write(self, record: Record, events: AsyncIterable[Event]) -> int:
         """Make a session with *events*, whole or not at all, and return their number."""
-        return await self._imports.write(record.header, events)
+        return await import_session(self._service, record.header, events)
 
     async def replace(self, record: Record, events: AsyncIterable[Event]) -> int:
         """Put a session with *events* in the place of the one that has its id; return their number.
 
         One step does so: whoever reads the session finds the old one whole, or the new one.
         """
-        return await self._imports.write(record.header, events, replaces=True)
+        return await import_session(self._service, record.header, events, replaces=True)
 
     async def append(self, key: SessionKey, events: AsyncIterable[Event]) -> int:
         """Append *events* to a session, with 1 write an event, and return their number."""
@@ -380,12 +350,15 @@ class OwnStore:
 
     async def put_shared(self, owner: UserKey, shared: ScopedState) -> None:
         """Set the keys of the state of an app and a user that differ, in 1 commit; other keys stay."""
-        now = await SessionExports(self._storage).shared(owner)
+        now = await self._shared_of(owner)
         app = {key: shared.app[key] for key in differing(shared.app, now.app)}
         user = {key: shared.user[key] for key in differing(shared.user, now.user)}
-        await self._imports.put_shared_state(owner, app=app, user=user)
+        await put_shared_state(self._service, owner, app=app, user=user)
 
     async def close(self) -> None:
         """Close the service, if it was opened for the copy."""
         if self._closes:
             await self._service.close()
+
+    async def _shared_of(self, owner: UserKey) -> ScopedState:
+        return await SessionReader(self._storage, cache_bytes=0, placeholders=False).shared_state(owner)

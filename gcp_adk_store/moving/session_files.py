@@ -19,9 +19,18 @@ from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.moving.canonical import Digest, canonical_event, kept_state, plain_event
 from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.places import open_target
-from gcp_adk_store.moving.records import OwnStore, Record, SessionExports, Target, elsewhere
+from gcp_adk_store.moving.records import (
+    OwnStore,
+    Record,
+    Target,
+    as_of_now,
+    elsewhere,
+    listed,
+    whole_record,
+)
 from gcp_adk_store.moving.report import Report, failure_of_one
 from gcp_adk_store.sessions.describe.decide import UnreadableSession
+from gcp_adk_store.sessions.describe.run import unreadable
 from gcp_adk_store.sessions.service import SessionService
 
 FORMAT: Final = 1
@@ -68,27 +77,29 @@ async def records_of(
         SessionMissingError: the one *session* does not exist.
         StoredDataError: a session cannot be read, and there is no *on_unreadable*.
     """
-    async with SessionExports.now(service.storage) as exports:
+    live = service.storage
+    async with as_of_now(live) as then:
         if session is not None:
-            async with exports.whole(SessionKey(app=app, user=user or "", session=session)) as record:
+            key = SessionKey(app=app, user=user or "", session=session)
+            async with whole_record(then, key, live=live) as record:
                 if record is None:
                     raise SessionMissingError(f"the session {session!r} does not exist")
                 yield record
             return
-        async for listed in exports.sessions(app, user):
-            unreadable = listed.unreadable
-            if unreadable is None:
-                key = SessionKey(app=app, user=listed.user_id, session=listed.session_id)
+        async for one in listed(then, app, user):
+            bad = one.unreadable
+            if bad is None:
+                key = SessionKey(app=app, user=one.user_id, session=one.session_id)
                 try:
-                    async with exports.whole(key) as record:
+                    async with whole_record(then, key, live=live) as record:
                         if record is not None:
                             yield record
                 except StoredDataError as exc:
-                    unreadable = exports.unreadable(key, exc)
-            if unreadable is not None:
+                    bad = unreadable(live.layout, app, live.layout.session(key), exc)
+            if bad is not None:
                 if on_unreadable is None:
-                    raise StoredDataError(f"{unreadable.reason}; look at it: {unreadable.command}")
-                on_unreadable(unreadable)
+                    raise StoredDataError(f"{bad.reason}; look at it: {bad.command}")
+                on_unreadable(bad)
 
 
 @checks_arguments

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,8 @@ from gcp_adk_store.bulk import (
     jobs,
     run,
 )
-from gcp_adk_store.bulk.jobs import as_json_line
-from gcp_adk_store.bulk.transforms import _Erase, _ListSessions, _Prune, _ReadRows
+from gcp_adk_store.bulk.jobs import StoreDoFn, as_json_line
+from gcp_adk_store.bulk.transforms import _erase, _list, _prune, _read
 from gcp_adk_store.codec.writes import EVERY_NAME
 from gcp_adk_store.moving import export_parquet, records_of
 from gcp_adk_store.testing.conformance.running import event
@@ -194,10 +195,11 @@ def test_a_bundle_that_runs_twice_is_harmless(folder: Path) -> None:
     """As a runner repeats it whose worker was lost after its work: the second run finds it done."""
     at = BulkStore(settings=StoreSettings(local=str(folder)))
     (info,) = [each for each in infos_of(folder) if each.user_id == "b/\u00f6b"]
+    app = {"app_name": APP, "dry_run": False}
     fns: list[tuple[Any, Any]] = [
-        (_ReadRows(at), info),
-        (_Erase(at, APP, dry_run=False, quiet_s=0.0), "u01"),
-        (_Prune(at, APP, Retention(keep_latest=1), dry_run=False), EVERY_NAME),
+        (StoreDoFn(at, _read), info),
+        (StoreDoFn(at, partial(_erase, app)), "u01"),
+        (StoreDoFn(at, partial(_prune, {**app, "retention": Retention(keep_latest=1)})), EVERY_NAME),
     ]
     twice = []
     for fn, element in fns:
@@ -233,7 +235,7 @@ def test_memory_does_not_grow_with_sessions_and_events(
 
         asyncio.run(make())
         at = BulkStore(settings=StoreSettings(local=str(folder)))
-        listing, reading = _ListSessions(at, APP), _ReadRows(at)
+        listing, reading = StoreDoFn(at, partial(_list, APP)), StoreDoFn(at, _read)
         listing.setup()
         reading.setup()
         with Peak() as held:

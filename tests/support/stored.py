@@ -13,7 +13,7 @@ from gcp_adk_store.codec.names import upload_name
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.writes import Delete, Document, Write
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
-from gcp_adk_store.moving.importing import SessionHeader, SessionImports
+from gcp_adk_store.moving.importing import SessionHeader, import_session
 
 _WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 
@@ -79,8 +79,7 @@ async def put_session(
     """Write a session of *events* as a copy from another store does, and return their number."""
     key = SessionKey(app=of["app_name"], user=of["user_id"], session=of["session_id"])
     whole = SessionHeader(**{"key": key, "state": {}, "last_update_time": 1.0, **header})
-    imports = SessionImports(sessions.storage, sessions.limits)
-    return await imports.write(whole, events, replaces=replaces)
+    return await import_session(sessions, whole, events, replaces=replaces)
 
 
 async def put_upload(store: Store, of: Mapping[str, str], upload_id: str, data: bytes) -> str:

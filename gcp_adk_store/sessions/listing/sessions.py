@@ -35,6 +35,7 @@ from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.sessions.describe.decide import SessionInfo, UnreadableSession, require_labels
 from gcp_adk_store.sessions.describe.format import INFO_FIELDS, read_info
+from gcp_adk_store.sessions.describe.run import unreadable
 from gcp_adk_store.sessions.read.completion import Found, decoded, refers
 from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.sessions.read.session_objects import require_time, to_session
@@ -47,21 +48,6 @@ BY_UPDATE: Final = "last_update_time"
 
 _NAMED: Final = 10
 """As many sessions as one record of the log names."""
-
-
-def unreadable(layout: Layout, app: str, path: str, exc: StoredDataError) -> UnreadableSession:
-    """Return what a listing of *app* says of the session whose document at *path* cannot be read."""
-    try:
-        key = layout.session_at(path)
-    except StoredDataError:
-        key = None
-    return UnreadableSession(
-        path=path,
-        app_name=app,
-        user_id=None if key is None else key.user,
-        session_id=None if key is None else key.session,
-        reason=str(exc),
-    )
 
 
 def place_by_update(document: Document) -> tuple[FieldValue, str]:
