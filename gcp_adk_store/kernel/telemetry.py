@@ -9,9 +9,8 @@ The names of spans, attributes and metrics are those of docs/telemetry.md.
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Final, Literal, TypeAlias
 
 from opentelemetry import context, metrics, trace
@@ -105,26 +104,13 @@ class _Sdk:
     tracer: trace.Tracer | None = None
 
 
-class _Labels:
-    """The attributes of one operation, created once, so that each count reuses them."""
-
-    def __init__(self, system: str, name: str) -> None:
-        self.span_name: Final = f"{_OWN}.{name}"
-        self.all: Final[Mapping[str, str]] = {SYSTEM: system, OPERATION: name}
-        self.firestore: Final = {**self.all, BACKEND: "firestore"}
-        self.storage: Final = {**self.all, BACKEND: "storage"}
-        self.well: Final = {**self.all, OUTCOME: "ok"}
-        self.also: Final = cache(lambda name, value: {**self.all, name: value})
+# Bounded: one entry per method.
+_KNOWN: Final[dict[tuple[str, str], None]] = {}
+"""System and name of the operations that this process ran, for observations of 0."""
 
 
-# Bounded: one entry per method, each with one value per cache, place and kind of error.
-_LABELS: Final[dict[tuple[str, str], _Labels]] = {}
-
-
-def _labels(operation: Operation) -> _Labels:
-    name = (operation.system, operation.name)
-    found = _LABELS.get(name)
-    return found if found is not None else _LABELS.setdefault(name, _Labels(*name))
+def _labels(operation: Operation) -> dict[str, str]:
+    return {SYSTEM: operation.system, OPERATION: operation.name}
 
 
 def begin_span(operation: Operation, names_ids: Callable[[], bool] = lambda: False) -> None:
@@ -136,8 +122,7 @@ def begin_span(operation: Operation, names_ids: Callable[[], bool] = lambda: Fal
     if isinstance(tracer, trace.ProxyTracer):
         return
     _Sdk.tracer = tracer  # an SDK that is set stays
-    labels = _labels(operation)
-    span = tracer.start_span(labels.span_name, kind=SpanKind.CLIENT, attributes=labels.all)
+    span = tracer.start_span(f"{_OWN}.{operation.name}", kind=SpanKind.CLIENT, attributes=_labels(operation))
     operation.span = span
     if span.is_recording():
         named: dict[str, object] = {APP: operation.app}
@@ -154,6 +139,7 @@ def attach(operation: Operation) -> None:
     """Make the span of *operation* the current one, and measure its time from now on."""
     if operation.span is not None:
         operation.attached = context.attach(trace.set_span_in_context(operation.span))
+    _KNOWN[operation.system, operation.name] = None
     _CALLS.in_flight.add(operation)
     operation.since = machine.monotonic()
 
@@ -184,10 +170,9 @@ def idle() -> Iterator[None]:
 
 def finish(operation: Operation, failure: BaseException | None) -> None:
     """Record the end of *operation*: success, or *failure*."""
-    labels = _labels(operation)
-    ending: Mapping[str, str] = labels.well
+    ending = {**_labels(operation), OUTCOME: "ok"}
     if failure is not None:
-        ending = {**labels.all, OUTCOME: _outcome(failure), ERROR: error_type(failure)}
+        ending |= {OUTCOME: _outcome(failure), ERROR: error_type(failure)}
     _DURATION.record(operation.elapsed_s, ending)
     span = operation.span
     if span is not None:
@@ -206,14 +191,14 @@ def count_attempt(number: int, failure: Exception | None) -> None:
         operation.counts.attempts = max(operation.counts.attempts, number)
         if failure is not None:
             operation.counts.retries += 1
-            _RETRIES.add(1, _labels(operation).also(ERROR, error_type(failure)))
+            _RETRIES.add(1, {**_labels(operation), ERROR: error_type(failure)})
 
 
 def count_lookups(of: Cache, *, hits: int, misses: int) -> None:
     """Count the lookups of the running operation in a cache."""
     operation = running()
     if operation is not None:
-        attributes = _labels(operation).also(CACHE, of)
+        attributes = {**_labels(operation), CACHE: of}
         # Both exist from the first lookup on, so that their ratio does too.
         _HITS.add(hits, attributes)
         _MISSES.add(misses, attributes)
@@ -227,7 +212,7 @@ def count_spilled(size: int, place: str) -> None:
     operation = running()
     if operation is not None:
         operation.counts.spilled_bytes += size
-        _SPILLED.add(size, _labels(operation).also(PLACE, place))
+        _SPILLED.add(size, {**_labels(operation), PLACE: place})
 
 
 def count_conflict() -> None:
@@ -235,7 +220,7 @@ def count_conflict() -> None:
     operation = running()
     if operation is not None:
         operation.counts.conflicts += 1
-        _CONFLICTS.add(1, _labels(operation).all)
+        _CONFLICTS.add(1, _labels(operation))
 
 
 def count_rpc(size: Callable[[], int]) -> None:
@@ -243,7 +228,7 @@ def count_rpc(size: Callable[[], int]) -> None:
     operation = running()
     if operation is not None:
         operation.counts.rpcs += 1
-        _REQUESTS.add(1, _labels(operation).firestore)
+        _REQUESTS.add(1, {**_labels(operation), BACKEND: "firestore"})
         if _is_recorded(operation):
             operation.counts.sent_bytes += size()
 
@@ -261,7 +246,7 @@ def count_storage_request() -> None:
     if operation is not None:
         with _CALLS.guard:
             operation.counts.storage_requests += 1
-        _REQUESTS.add(1, _labels(operation).storage)
+        _REQUESTS.add(1, {**_labels(operation), BACKEND: "storage"})
 
 
 def count_content(*, sent: int = 0, received: int = 0) -> None:
@@ -340,7 +325,10 @@ def _in_flight(*, waiting: bool) -> Callable[[metrics.CallbackOptions], Iterable
     def observe(_options: metrics.CallbackOptions) -> Iterable[metrics.Observation]:
         seen = [one for one in _CALLS.in_flight.copy() if one.counts.waiting or not waiting]
         numbers = Counter((one.system, one.name) for one in seen)
-        return [metrics.Observation(numbers[name], labels.all) for name, labels in list(_LABELS.items())]
+        return [
+            metrics.Observation(numbers[known], {SYSTEM: known[0], OPERATION: known[1]})
+            for known in _KNOWN.copy()
+        ]
 
     return observe
 
