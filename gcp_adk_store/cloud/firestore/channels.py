@@ -22,39 +22,12 @@ from grpc import ChannelConnectivity as State
 from gcp_adk_store import machine, settings
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials, in_time
 from gcp_adk_store.cloud.auth.tokens import SharedToken
-from gcp_adk_store.cloud.borrowed import channel_of
 from gcp_adk_store.cloud.errors import project_error
 from gcp_adk_store.cloud.firestore import values
 from gcp_adk_store.cloud.forked_grpc import require_grpc
 from gcp_adk_store.errors import EmulatorMissingError, UnavailableError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.operation import OwnProcess
-
-
-async def reached(channel: grpc.aio.Channel, where: str, emulator: str | None, timeout_s: float) -> float:
-    """Wait until *channel* has a connection; return the seconds that are left of *timeout_s*.
-
-    Raises:
-        EmulatorMissingError: nothing listens at the address of the *emulator*; nothing was sent.
-        UnavailableError: no connection for now; nothing was sent.
-        grpc.aio.UsageError: the channel is closed.
-    """
-    state = channel.get_state(try_to_connect=True)
-    if state is State.READY:
-        return timeout_s
-    ends_at = machine.monotonic() + timeout_s
-    try:
-        async with asyncio.timeout(timeout_s):
-            while state in (State.IDLE, State.CONNECTING):
-                await channel.wait_for_state_change(state)
-                state = channel.get_state(try_to_connect=True)
-            if state is State.TRANSIENT_FAILURE and emulator is not None and await _refuses(emulator):
-                raise EmulatorMissingError.at(emulator, "FIRESTORE_EMULATOR_HOST")
-    except TimeoutError as exc:
-        raise UnavailableError(f"{where}: no connection in time; nothing was sent; try again later") from exc
-    if state is State.TRANSIENT_FAILURE:
-        raise UnavailableError(f"{where}: no connection; nothing was sent; try again later")
-    return max(ends_at - machine.monotonic(), 0.001)
 
 
 async def _refuses(address: str) -> bool:
@@ -108,6 +81,8 @@ class Connection:
     channel: grpc.aio.Channel
     emulator: str | None
     """The address of the emulator, if it is one."""
+    token: SharedToken | None
+    """What the channel sends, for a caller to wait for; ``None`` of an emulator, and of a lent client."""
 
     @property
     def root(self) -> str:
@@ -115,8 +90,35 @@ class Connection:
         return f"{self.database}/documents"
 
     async def reached(self, timeout_s: float) -> float:
-        """As :func:`~gcp_adk_store.cloud.firestore.channels.reached`, for this channel."""
-        return await reached(self.channel, self.where, self.emulator, timeout_s)
+        """Wait until the channel has a connection; return the seconds that are left of *timeout_s*.
+
+        Raises:
+            EmulatorMissingError: nothing listens at the address of the emulator; nothing was sent.
+            UnavailableError: no connection for now; nothing was sent.
+            grpc.aio.UsageError: the channel is closed.
+        """
+        state = self.channel.get_state(try_to_connect=True)
+        if state is State.READY:
+            return timeout_s
+        ends_at = machine.monotonic() + timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                while state in (State.IDLE, State.CONNECTING):
+                    await self.channel.wait_for_state_change(state)
+                    state = self.channel.get_state(try_to_connect=True)
+                if (
+                    state is State.TRANSIENT_FAILURE
+                    and self.emulator is not None
+                    and await _refuses(self.emulator)
+                ):
+                    raise EmulatorMissingError.at(self.emulator, "FIRESTORE_EMULATOR_HOST")
+        except TimeoutError as exc:
+            raise UnavailableError(
+                f"{self.where}: no connection in time; nothing was sent; try again later"
+            ) from exc
+        if state is State.TRANSIENT_FAILURE:
+            raise UnavailableError(f"{self.where}: no connection; nothing was sent; try again later")
+        return max(ends_at - machine.monotonic(), 0.001)
 
 
 FirestoreClient: TypeAlias = AsyncClient
@@ -148,7 +150,7 @@ class Channels:
         self._interceptors = list(interceptors)
         # By id: a channel keeps its loop alive, so a weak key would never end. While the channel is here,
         # the loop lives and its id is unique.
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, tuple[asyncio.AbstractEventLoop, Connection]] = {}
         self._guard = threading.Lock()
         self._process = OwnProcess(self)
 
@@ -165,14 +167,13 @@ class Channels:
         require_grpc()
         loop = asyncio.get_running_loop()
         known = self._open.get(id(loop))
-        if known is None:
-            known = await self._make(loop)
-        if known.token is not None:
+        connection = await self._make(loop) if known is None else known[1]
+        if connection.token is not None:
             # Here, so that refused credentials do not look like a silent server.
-            await known.token.ready()
-        return known.connection
+            await connection.token.ready()
+        return connection
 
-    async def _make(self, loop: asyncio.AbstractEventLoop) -> "_Open":
+    async def _make(self, loop: asyncio.AbstractEventLoop) -> Connection:
         emulator = settings.firestore_emulator_host()
         project = self._project or settings.default_project()
         if emulator is None:
@@ -184,11 +185,12 @@ class Channels:
             self._drop_ended()
             # Another task of this loop may have connected while this one looked for the credentials.
             if id(loop) not in self._open:
-                self._open[id(loop)] = self._connect(loop, project or settings.EMULATOR_PROJECT, emulator)
-            return self._open[id(loop)]
+                made = self._connect(project or settings.EMULATOR_PROJECT, emulator)
+                self._open[id(loop)] = (loop, made)
+            return self._open[id(loop)][1]
 
     def _drop_ended(self) -> None:
-        for ended in [key for key, opened in self._open.items() if opened.loop.is_closed()]:
+        for ended in [key for key, (loop, _) in self._open.items() if loop.is_closed()]:
             del self._open[ended]
 
     async def close(self) -> None:
@@ -199,9 +201,9 @@ class Channels:
             mine = self._open.pop(id(asyncio.get_running_loop()), None)
             self._open.clear()
         if mine is not None:
-            await mine.channel.close()
+            await mine[1].channel.close()
 
-    def _connect(self, loop: asyncio.AbstractEventLoop, project: str, emulator: str | None) -> "_Open":
+    def _connect(self, project: str, emulator: str | None) -> Connection:
         if emulator is not None:
             token = None
             channel = grpc.aio.insecure_channel(emulator, options=_OPTIONS, interceptors=self._interceptors)
@@ -216,18 +218,14 @@ class Channels:
                 interceptors=self._interceptors,
             )
             extra = []
-        connection = connect(
-            channel, project=project, database=self._database, extra_metadata=extra, emulator=emulator
+        return connect(
+            channel,
+            project=project,
+            database=self._database,
+            extra_metadata=extra,
+            emulator=emulator,
+            token=token,
         )
-        return _Open(loop=loop, channel=channel, connection=connection, token=token)
-
-
-@dataclass(frozen=True, slots=True)
-class _Open:
-    loop: asyncio.AbstractEventLoop
-    channel: grpc.aio.Channel
-    connection: Connection
-    token: SharedToken | None
 
 
 class BorrowedChannel:
@@ -247,13 +245,13 @@ class BorrowedChannel:
         self._process.require_own()
         require_grpc()
         if self._connection is None:
-            channel, database, metadata, emulator = channel_of(self._client)
+            lent: Any = self._client  # a second channel would lack its credentials, interceptors and endpoint
             self._connection = connect(
-                channel,
-                project=self._client.project,
-                database=database,
-                extra_metadata=[pair for pair in metadata if pair[0] != _RESOURCE],
-                emulator=emulator,
+                lent._firestore_api.transport.grpc_channel,  # noqa: SLF001
+                project=lent.project,
+                database=lent._database,  # noqa: SLF001
+                extra_metadata=[pair for pair in lent._rpc_metadata if pair[0] != _RESOURCE],  # noqa: SLF001
+                emulator=lent._emulator_host or None,  # noqa: SLF001
             )
         return self._connection
 
@@ -287,6 +285,7 @@ def connect(
     database: str,
     extra_metadata: Sequence[tuple[str, str]],
     emulator: str | None,
+    token: SharedToken | None = None,
 ) -> Connection:
     """Return the RPCs of *channel* that the store uses."""
     name = f"projects/{project}/databases/{database}"
@@ -317,6 +316,7 @@ def connect(
         where=f"{name} on the emulator at {emulator} (FIRESTORE_EMULATOR_HOST)" if emulator else name,
         channel=channel,
         emulator=emulator,
+        token=token,
     )
 
 

@@ -17,6 +17,7 @@ from gcp_adk_store.cloud.errors import (
     firestore_read_error,
     firestore_write_error,
     is_unknown_rpc,
+    translated,
 )
 from gcp_adk_store.cloud.firestore import values
 from gcp_adk_store.cloud.firestore.channels import (
@@ -27,8 +28,7 @@ from gcp_adk_store.cloud.firestore.channels import (
     FirestoreClient,
     received,
 )
-from gcp_adk_store.cloud.firestore.listening import listen
-from gcp_adk_store.cloud.translation import translated
+from gcp_adk_store.cloud.firestore.listening import ServerClock, listen
 from gcp_adk_store.codec.writes import (
     Delete,
     Document,
@@ -49,31 +49,6 @@ _SNAPSHOT_S: Final = 3600
 
 _MARGIN_S: Final = 60
 """The time of a read with its retries, after which it still is within the hour."""
-
-
-class ServerClock:
-    """Firestore's time without a request: this machine's clock, corrected by Firestore's answers.
-
-    An answer contains a time between its request and its arrival, so a wrong clock becomes right to within
-    the time of a request, and a right one stays as it is. Safe for threads: the last answer counts.
-    """
-
-    def __init__(self) -> None:
-        self.is_set = False
-        """Whether an answer has set the time."""
-        self.ahead_s = 0.0
-        """Seconds that Firestore's clock is ahead of this machine's."""
-
-    def now(self) -> float:
-        """Return the Unix time in seconds."""
-        return platform_time.get_time() + self.ahead_s
-
-    def learn(self, server_time: Timestamp, *, asked_at: float) -> float:
-        """Correct the clock by the time of an answer that just arrived; return that time in seconds."""
-        time = values.to_seconds(server_time)
-        self.ahead_s = min(max(self.ahead_s, time - platform_time.get_time()), time - asked_at)
-        self.is_set = True
-        return time
 
 
 class Reads:

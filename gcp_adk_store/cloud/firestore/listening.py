@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import grpc
 from google.adk.platform import time as platform_time
@@ -15,10 +15,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from gcp_adk_store import machine
 from gcp_adk_store.cloud import retry
-from gcp_adk_store.cloud.errors import FIRESTORE_FAILURES, firestore_read_error
+from gcp_adk_store.cloud.errors import FIRESTORE_FAILURES, firestore_read_error, translated
 from gcp_adk_store.cloud.firestore import values
 from gcp_adk_store.cloud.firestore.channels import BorrowedChannel, Channels, Connection, failed, received
-from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoreError, UnavailableError
 from gcp_adk_store.kernel import telemetry
@@ -38,19 +37,36 @@ _LONGEST_WAIT_S: Final = 60.0
 """Bounds of the waits between streams that do not last: each opened one bills a read."""
 
 
-class Learns(Protocol):
-    """The clock that a stream's answers set."""
+class ServerClock:
+    """Firestore's time without a request: this machine's clock, corrected by Firestore's answers.
+
+    An answer contains a time between its request and its arrival, so a wrong clock becomes right to within
+    the time of a request, and a right one stays as it is. Safe for threads: the last answer counts.
+    """
+
+    def __init__(self) -> None:
+        self.is_set = False
+        """Whether an answer has set the time."""
+        self.ahead_s = 0.0
+        """Seconds that Firestore's clock is ahead of this machine's."""
+
+    def now(self) -> float:
+        """Return the Unix time in seconds."""
+        return platform_time.get_time() + self.ahead_s
 
     def learn(self, server_time: Timestamp, *, asked_at: float) -> float:
-        """Correct the clock; return the server time in seconds. *asked_at* is this machine's time."""
-        ...
+        """Correct the clock by the time of an answer that just arrived; return that time in seconds."""
+        time = values.to_seconds(server_time)
+        self.ahead_s = min(max(self.ahead_s, time - platform_time.get_time()), time - asked_at)
+        self.is_set = True
+        return time
 
 
 async def listen(
     connects: Channels | BorrowedChannel,
     path: str,
     *,
-    clock: Learns,
+    clock: ServerClock,
     policy: retry.RetryPolicy,
     closings: Callable[[], int],
 ) -> AsyncGenerator[Document | None]:
@@ -120,7 +136,7 @@ async def listen(
 class _Stream:
     """One call of ``Listen``, which ends when it is closed or lost."""
 
-    def __init__(self, connection: Connection, path: str, clock: Learns) -> None:
+    def __init__(self, connection: Connection, path: str, clock: ServerClock) -> None:
         self.document: Document | None = None
         """The document as the last snapshot has it."""
         self.where = connection.where

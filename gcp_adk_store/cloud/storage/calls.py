@@ -19,16 +19,16 @@ from google.cloud.storage import Client
 from requests.adapters import HTTPAdapter
 
 from gcp_adk_store import settings
-from gcp_adk_store.cloud import borrowed, retry
+from gcp_adk_store.cloud import retry
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.errors import (
     STORAGE_FAILURES,
     storage_condition_error,
     storage_read_error,
     storage_write_error,
+    translated,
     unexplained,
 )
-from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.errors import OverloadedError, StoreError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.operation import at_most, part_of
@@ -220,7 +220,10 @@ class StorageCalls:
 
     def session(self) -> requests.Session:
         """Return the HTTP session of :meth:`client`, with its credentials; blocks."""
-        return self._opened().session if self._lent is None else borrowed.session_of(self._lent)
+        if self._lent is None:
+            return self._opened().session
+        session: requests.Session = self._lent._http  # noqa: SLF001  # it cannot send a single piece
+        return session
 
     async def _call(
         self,

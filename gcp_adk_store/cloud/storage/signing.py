@@ -14,7 +14,6 @@ from google.auth.transport.requests import Request
 from gcp_adk_store import settings
 from gcp_adk_store.cloud.auth.credentials import PLATFORM_SCOPES, StoreCredentials
 from gcp_adk_store.cloud.auth.tokens import NO_TOKEN, Exchange
-from gcp_adk_store.cloud.borrowed import credentials_of
 from gcp_adk_store.cloud.storage.calls import Once, Permission, StorageCalls
 from gcp_adk_store.errors import AccessDeniedError, InvalidInputError, UnavailableError
 
@@ -88,7 +87,9 @@ class UrlSigner:
         if settings.storage_emulator_url() is not None and not named:
             return _EmulatorSigner()
         if self._calls.is_borrowed and not named:
-            credentials, acts_as = credentials_of(self._calls.client()), None
+            # The client signs with a key alone, and IAM signs with these.
+            lent: Any = self._calls.client()
+            credentials, acts_as = lent._credentials, None  # noqa: SLF001
         else:
             found = self._credentials.find()
             credentials, acts_as = found.source, found.acts_as

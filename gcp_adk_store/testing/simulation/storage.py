@@ -11,7 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from gcp_adk_store import machine
 from gcp_adk_store.cloud import retry
-from gcp_adk_store.cloud.firestore.documents import ServerClock
+from gcp_adk_store.cloud.firestore.listening import ServerClock
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError, UnavailableError
