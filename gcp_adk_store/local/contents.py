@@ -3,9 +3,8 @@
 import base64
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -128,7 +127,7 @@ class FileContents:
             AccessDeniedError: this user may not write there.
             UnavailableError: the disk is full or fails.
         """
-        draft = FileDraft(self._names, self._threads)
+        draft = FileDraft(self._names, self.run)
         try:
             yield draft
         except BaseException as exc:
@@ -226,9 +225,11 @@ class FileContents:
 class FileDraft:
     """A file that is being written, whose mark is locked until it is released."""
 
-    def __init__(self, names: FileNames, threads: Threads) -> None:
+    def __init__(
+        self, names: FileNames, run: Callable[[Callable[[FileNames], None]], Awaitable[None]]
+    ) -> None:
         self._names = names
-        self._threads = threads
+        self._run = run
         self._id = machine.random_bytes(16).hex()
         self._sums = Summing()
         self._mark: int | None = None
@@ -238,11 +239,11 @@ class FileDraft:
 
     async def write(self, data: bytes) -> None:
         """Append *data* to the temporary file."""
-        await self._run(partial(self._write, data))
+        await self._run(lambda _: self._write(data))
 
     async def finish(self) -> Content:
         """Give the whole file its name."""
-        await self._run(self._finish)
+        await self._run(lambda _: self._finish())
         return self._sums.content(self._id)
 
     def settle(self) -> None:
@@ -262,13 +263,6 @@ class FileDraft:
         """Remove the file; not on a thread, so that neither a cancellation nor a busy thread prevents it."""
         with suppress(OSError):  # a sweep removes what stays
             self._names.unlink(self._id, with_writer=True)
-
-    async def _run(self, step: Callable[[], None]) -> None:
-        def work() -> None:
-            with translated(self._names.folder):
-                step()
-
-        await self._threads.run(work)
 
     def _write(self, data: bytes) -> None:
         left = memoryview(data)

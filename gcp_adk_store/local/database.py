@@ -280,11 +280,8 @@ class Database(NotPicklable):
 
     def _end(self, threads: Executor) -> None:
         threads.shutdown()
-        self._close_idle()
-
-    def _close_idle(self) -> None:
         if self._path is None:
-            return
+            return  # its one connection has all data
         with self._guard:
             idle = self._idle.copy()
             self._idle.clear()

@@ -1,8 +1,9 @@
 """Read and write documents in a SQLite file as Firestore does: atomically, with its order and its limits."""
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
@@ -22,6 +23,7 @@ from gcp_adk_store.codec.writes import (
     order_of,
     value_at,
 )
+from gcp_adk_store.errors import StoreError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.kernel.ports import ConditionFailedError, TargetExistsError
@@ -36,6 +38,9 @@ from gcp_adk_store.settings import SessionLimits
 T = TypeVar("T")
 
 _MICROS: Final = 1_000_000
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 0.5
+"""Between two looks for commits of other processes. A look takes 0.1 ms, and reads one row's time."""
 _NAME: Final = "__name__"
 
 
@@ -175,7 +180,9 @@ class LocalDocuments(LocalReads):
         """
         key = document_key(path)
         seen: int | None = None  # 0 stands for a missing document
-        with self._watchers.of(key, is_shared=self._database.path is not None) as watcher:
+        is_shared = self._database.path is not None
+        closings, pause_s = self._watchers.closings, _FIRST_PAUSE_S
+        with self._watchers.of(key) as news:
             while True:
                 with part_of(self.deadline_s):
                     reader = _Reader(None, self.clock.now())
@@ -184,7 +191,12 @@ class LocalDocuments(LocalReads):
                 if time != seen:
                     telemetry.count_rpc(lambda: len(key))
                     yield document
-                await watcher.changed(may_wait_longer=time == seen)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S) if time == seen else _FIRST_PAUSE_S
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(news.wait(), pause_s if is_shared else None)
+                if self._watchers.closings != closings:
+                    raise StoreError("the store was closed while a session was followed")
+                news.clear()
                 seen = time
 
     async def scrub(self) -> None:

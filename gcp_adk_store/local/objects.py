@@ -13,11 +13,11 @@ from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.kernel.ports import CHUNK_BYTES, NoUrls, ObjectExistsError, ObjectGoneError, ReadAt
 from gcp_adk_store.local import object_rows
-from gcp_adk_store.local.contents import Contents, FileContents
+from gcp_adk_store.local.contents import Contents
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.encoding import micros
 from gcp_adk_store.local.object_rows import Content, Row
-from gcp_adk_store.local.sweep import Leftovers, Sweeper
+from gcp_adk_store.local.sweep import Sweeper
 from gcp_adk_store.model.payloads import LeftFile
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 
@@ -47,7 +47,8 @@ class LocalObjects:
         sweeper: Sweeper | None = None,
     ) -> None:
         """Use *contents* for the bytes; new objects let *sweeper*, if any, remove expired ones first."""
-        self._sweeper = sweeper
+        self._sweeps = sweeper is not None
+        self._sweeper = sweeper or Sweeper(database, contents)
         self._database = database
         self._contents = contents
         self._limits = limits
@@ -94,7 +95,7 @@ class LocalObjects:
         Raises:
             ObjectExistsError: it exists.
         """
-        if self._sweeper is not None:
+        if self._sweeps:
             await self._sweeper.sweep_if_due()
         found = await self._find(name)
         if found is not None and (marks is None or await self.mark(name, marks)):
@@ -232,10 +233,8 @@ class LocalObjects:
 
     async def left(self, *, every: bool) -> list[LeftFile]:
         """As the port: files that a killed process, or a loss of power, left in the folder."""
-        if not isinstance(self._contents, FileContents):
-            return []
         with part_of(self._limits.deadline_s):
-            return await Leftovers(self._database, self._contents).find(every=every)
+            return await self._sweeper.left(every=every)
 
     async def remove_left(self, files: Sequence[LeftFile]) -> list[LeftFile]:
         """As the port.
@@ -243,10 +242,8 @@ class LocalObjects:
         Raises:
             UnavailableError, AccessDeniedError: the system refuses; call it again.
         """
-        if not isinstance(self._contents, FileContents):
-            return []
         with part_of(self._limits.deadline_s):
-            return await Leftovers(self._database, self._contents).remove(files)
+            return await self._sweeper.remove_left(files)
 
     async def close(self) -> None:
         """Let running calls finish, then close the database; a later call opens it again."""

@@ -26,67 +26,6 @@ from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.file_names import ABANDONED_AGE_S, FileNames
 from gcp_adk_store.model.payloads import LeftFile
 
-_FILES_AT_ONCE: Final = 500
-"""Files of one step, so that no step keeps other writers waiting for long."""
-
-
-class Leftovers:
-    """The files of one store that no object has."""
-
-    def __init__(self, database: Database, contents: FileContents) -> None:
-        self._database = database
-        self._contents = contents
-
-    async def find(self, *, every: bool) -> list[LeftFile]:
-        """Return the files that marks name, or of *every* file, that no object has.
-
-        Takes 1 listing of the marks, and with *every* up to 257 more and 1 look at the table for each file.
-        """
-        marked = await self._contents.run(partial(FileNames.pending, now=platform_time.get_time()))
-        found = {
-            each.content: each for each in await self.unowned([each for each in marked if each.is_there])
-        }
-        for folder in await self._contents.run(FileNames.folders) if every else ():
-            listed = await self._contents.run(partial(FileNames.listed, name=folder))
-            found |= {each.content: each for each in await self.unowned(listed)}
-        return [*found.values()]
-
-    async def remove(self, files: Sequence[LeftFile]) -> list[LeftFile]:
-        """Remove *files* that still no object has; return those that a writer holds.
-
-        All removals of this process are durable on return.
-        """
-        held = {*await self.settle([each.content for each in files])}
-        await self._contents.run(FileNames.synchronise)
-        return [each for each in files if each.content in held]
-
-    async def settle(self, contents: Sequence[str]) -> list[str]:
-        """Remove files without an object, and marks of those that have one; return those that are held."""
-
-        def work(connection: sqlite3.Connection, some: Sequence[str]) -> list[str]:
-            unowned = {*object_rows.unowned(connection, some)}
-            for content in some:
-                if content not in unowned:
-                    self._contents.settle(content)
-            return [content for content in unowned if not self._contents.unlink(content)]
-
-        held: list[str] = []
-        for start in range(0, len(contents), _FILES_AT_ONCE):
-            some = contents[start : start + _FILES_AT_ONCE]
-            held += await self._database.write(lambda connection, some=some: work(connection, some))  # type: ignore[misc]
-        return held
-
-    async def unowned(self, files: Sequence[LeftFile]) -> list[LeftFile]:
-        """Return those of *files* that no object has."""
-        # In this order: the files were listed before, so one without an object now has lost it, or never had
-        # one, or is being written.
-        contents = [each.content for each in files]
-        if not contents:
-            return []
-        unowned = {*await self._database.read(lambda connection: object_rows.unowned(connection, contents))}
-        return [each for each in files if each.content in unowned]
-
-
 logger = logging.getLogger(__name__)
 
 EVERY_S: Final = 3600.0
@@ -126,8 +65,7 @@ class Sweeper:
         except StoreError:
             return 0
         try:
-            documents = await sweep_documents(self._database, now=now)
-            return documents + await sweep_objects(self._database, self._contents, now=now)
+            return await self.sweep_documents(now=now) + await self.sweep_objects(now=now)
         except StoreError as exc:
             logger.warning(
                 "the sweep of expired data failed; the next one is in an hour: %s",
@@ -136,64 +74,115 @@ class Sweeper:
             )
             return 0
 
+    async def sweep_documents(self, *, now: float) -> int:
+        """Remove up to 10,000 documents that have expired *now*, in Unix seconds, the first to expire first.
 
-async def sweep_documents(database: Database, *, now: float) -> int:
-    """Remove up to 10,000 documents that have expired, the first to expire first.
+        Return their number.
 
-    Args:
-        database: Has the table of documents.
-        now: Unix time in seconds.
+        Raises:
+            StoreError: the sweep could not go on; what it has removed stays removed.
+        """
+        removed = 0
+        for _ in range(_STEPS):
+            some = await self._database.write(lambda connection: _remove_documents(connection, now))
+            removed += some
+            if some < _AT_ONCE:
+                break
+        return removed
 
-    Returns:
-        The number of removed documents.
+    async def sweep_objects(self, *, now: float) -> int:
+        """Remove objects whose custom time has come, as a lifecycle rule does, and files without an object.
 
-    Raises:
-        StoreError: the sweep could not go on; what it has removed stays removed.
-    """
+        A file that a killed process left goes at once, any other that no object has if it is older than a
+        day, and none that is being written. One sweep removes at most 10,000 objects, and looks at some
+        10,000 files. Return the number of removed objects and files.
 
-    def work(connection: sqlite3.Connection) -> int:
-        return connection.execute(
-            "DELETE FROM documents WHERE id IN"
-            " (SELECT id FROM documents WHERE expire_at <= ? ORDER BY expire_at LIMIT ?)",
-            (int(now * 1e6), _AT_ONCE),
-        ).rowcount
+        Raises:
+            StoreError: as :meth:`sweep_documents`.
+        """
+        removed = 0
+        for _ in range(_STEPS):
+            some, unowned = await self._database.write(
+                lambda connection: _remove_expired(connection, self._contents, now)
+            )
+            await self._contents.remove(unowned)
+            removed += some
+            if some < _AT_ONCE:
+                break
+        if isinstance(self._contents, FileContents):
+            removed += await self._remove_left(self._contents, now)
+        return removed
 
-    removed = 0
-    for _ in range(_STEPS):
-        some = await database.write(work)
-        removed += some
-        if some < _AT_ONCE:
-            break
-    return removed
+    async def left(self, *, every: bool) -> list[LeftFile]:
+        """Return the files that marks name, or of *every* file, that no object has; none in memory.
 
+        Takes 1 listing of the marks, and with *every* up to 257 more and 1 look at the table for each file.
+        """
+        contents = self._contents
+        if not isinstance(contents, FileContents):
+            return []
+        marked = await contents.run(partial(FileNames.pending, now=platform_time.get_time()))
+        found = {
+            each.content: each for each in await self._unowned([each for each in marked if each.is_there])
+        }
+        for folder in await contents.run(FileNames.folders) if every else ():
+            listed = await contents.run(partial(FileNames.listed, name=folder))
+            found |= {each.content: each for each in await self._unowned(listed)}
+        return [*found.values()]
 
-async def sweep_objects(database: Database, contents: Contents, *, now: float) -> int:
-    """Remove objects whose custom time has come, as a lifecycle rule does, and files without an object.
+    async def remove_left(self, files: Sequence[LeftFile]) -> list[LeftFile]:
+        """Remove *files* that still no object has; return those that a writer holds.
 
-    A file that a killed process left goes at once, any other that no object has if it is older than a day,
-    and none that is being written. One sweep removes at most 10,000 objects, and looks at some 10,000 files.
+        All removals of this process are durable on return.
+        """
+        contents = self._contents
+        if not isinstance(contents, FileContents):
+            return []
+        held = {*await self._settle(contents, [each.content for each in files])}
+        await contents.run(FileNames.synchronise)
+        return [each for each in files if each.content in held]
 
-    Args:
-        database: Has the table of objects.
-        contents: Has their bytes.
-        now: Unix time in seconds.
+    async def _remove_left(self, contents: FileContents, now: float) -> int:
+        pending = await contents.run(partial(FileNames.pending, now=now))
+        unowned = [each.content for each in await self._unowned(pending) if each.is_there]
+        held = await self._settle(contents, [each.content for each in pending])
+        removed = len({*unowned} - {*held})
+        looked_at = 0
+        # In random order, so that each file is reached some day if one sweep cannot look at all.
+        for folder in sorted(await contents.run(FileNames.folders), key=lambda _: machine.random_bytes(8)):
+            listed = await contents.run(partial(FileNames.listed, name=folder))
+            old = [each for each in listed if each.since < now - ABANDONED_AGE_S]
+            unowned = [each.content for each in await self._unowned(old)]
+            removed += len(unowned) - len(await self._settle(contents, unowned))
+            looked_at += len(listed)
+            if looked_at >= _LOOKED_AT:
+                break
+        return removed
 
-    Returns:
-        The number of removed objects and files.
+    async def _settle(self, files: FileContents, contents: Sequence[str]) -> list[str]:
+        """Remove files without an object, and marks of those that have one; return those that are held."""
 
-    Raises:
-        StoreError: the sweep could not go on; what it has removed stays removed.
-    """
-    removed = 0
-    for _ in range(_STEPS):
-        expired, unowned = await database.write(lambda connection: _remove_expired(connection, contents, now))
-        await contents.remove(unowned)
-        removed += expired
-        if expired < _AT_ONCE:
-            break
-    if isinstance(contents, FileContents):
-        removed += await _remove_left(Leftovers(database, contents), contents, now)
-    return removed
+        def work(connection: sqlite3.Connection, some: Sequence[str]) -> list[str]:
+            unowned = {*object_rows.unowned(connection, some)}
+            for content in some:
+                if content not in unowned:
+                    files.settle(content)
+            return [content for content in unowned if not files.unlink(content)]
+
+        held: list[str] = []
+        for start in range(0, len(contents), _AT_ONCE):
+            held += await self._database.write(partial(work, some=contents[start : start + _AT_ONCE]))
+        return held
+
+    async def _unowned(self, files: Sequence[LeftFile]) -> list[LeftFile]:
+        """Return those of *files* that no object has."""
+        # In this order: the files were listed before, so one without an object now has lost it, or never had
+        # one, or is being written.
+        contents = [each.content for each in files]
+        if not contents:
+            return []
+        unowned = {*await self._database.read(lambda connection: object_rows.unowned(connection, contents))}
+        return [each for each in files if each.content in unowned]
 
 
 def _begin(connection: sqlite3.Connection, now: float) -> bool:
@@ -205,26 +194,16 @@ def _begin(connection: sqlite3.Connection, now: float) -> bool:
     )
 
 
+def _remove_documents(connection: sqlite3.Connection, now: float) -> int:
+    return connection.execute(
+        "DELETE FROM documents WHERE id IN"
+        " (SELECT id FROM documents WHERE expire_at <= ? ORDER BY expire_at LIMIT ?)",
+        (int(now * 1e6), _AT_ONCE),
+    ).rowcount
+
+
 def _remove_expired(connection: sqlite3.Connection, contents: Contents, now: float) -> tuple[int, list[str]]:
     rows = object_rows.expired(connection, at=int(now * 1e6), at_most=_AT_ONCE)
     unowned = object_rows.remove(connection, rows)
     contents.doubt(unowned)
     return len(rows), unowned
-
-
-async def _remove_left(left: Leftovers, contents: FileContents, now: float) -> int:
-    pending = await contents.run(partial(FileNames.pending, now=now))
-    unowned = [each.content for each in await left.unowned(pending) if each.is_there]
-    held = await left.settle([each.content for each in pending])
-    removed = len({*unowned} - {*held})
-    looked_at = 0
-    # In random order, so that each file is reached some day if one sweep cannot look at all.
-    for folder in sorted(await contents.run(FileNames.folders), key=lambda _: machine.random_bytes(8)):
-        listed = await contents.run(partial(FileNames.listed, name=folder))
-        old = [each for each in listed if each.since < now - ABANDONED_AGE_S]
-        unowned = [each.content for each in await left.unowned(old)]
-        removed += len(unowned) - len(await left.settle(unowned))
-        looked_at += len(listed)
-        if looked_at >= _LOOKED_AT:
-            break
-    return removed

@@ -23,7 +23,7 @@ from gcp_adk_store.local.backend import DATABASE, contents_of
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.objects import LocalObjects, LocalUploads, local_signer
-from gcp_adk_store.local.sweep import sweep_objects
+from gcp_adk_store.local.sweep import Sweeper
 from tests.faults.world import DAY_S, NOW, Holdings, Tasks, World, meaning
 from tests.support.folder import files_without_object, read_documents, read_objects
 from tests.support.stored import plain_text
@@ -62,7 +62,7 @@ class FolderWorld(World):
         await super().collect(uploads=uploads)
         objects = Database(self.folder / DATABASE)
         contents = contents_of(objects, ArtifactLimits())
-        await sweep_objects(objects, contents, now=time.time() + 2 * DAY_S)
+        await Sweeper(objects, contents).sweep_objects(now=time.time() + 2 * DAY_S)
         await contents.close()
         await objects.close()
         assert not files_without_object(self.folder)

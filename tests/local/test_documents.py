@@ -20,7 +20,7 @@ from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.encoding import Encoded, encode
 from gcp_adk_store.local.encoding import read as read_row
-from gcp_adk_store.local.sweep import Sweeper, sweep_documents
+from gcp_adk_store.local.sweep import Sweeper
 
 MIB = 1024 * 1024
 ONE = "apps/one"
@@ -107,7 +107,8 @@ async def test_expired_documents_are_removed(path: Path, documents: LocalDocumen
         documents, Write(path=ONE, fields={"expire_at": at}), Write(path="adk_users/u", fields={"x": at})
     )
     database = Database(path)
-    removed = [await sweep_documents(database, now=4e9 + seconds) for seconds in (-1, 0, 1)]
+    sweeper = Sweeper(database, contents_of(database, ArtifactLimits()))
+    removed = [await sweeper.sweep_documents(now=4e9 + seconds) for seconds in (-1, 0, 1)]
     await database.close()
 
     assert [0, 600, 0] == removed
@@ -150,7 +151,8 @@ async def test_a_document_that_no_longer_expires_stays(path: Path, documents: Lo
         documents, Write(path=other, fields={"expire_at": at.replace(year=2200)}, mask=[("expire_at",)])
     )
     database = Database(path)
-    assert 0 == await sweep_documents(database, now=5e9)
+    sweeper = Sweeper(database, contents_of(database, ArtifactLimits()))
+    assert 0 == await sweeper.sweep_documents(now=5e9)
     await database.close()
     assert None not in await documents.get([cleared, other])
 

@@ -10,7 +10,7 @@ from gcp_adk_store.local.backend import contents_of, open_keys
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.objects import LocalObjects, LocalUploads, local_signer
-from gcp_adk_store.local.sweep import sweep_documents, sweep_objects
+from gcp_adk_store.local.sweep import Sweeper
 from gcp_adk_store.settings import MEMORY, ArtifactLimits, SessionLimits
 from gcp_adk_store.settings.options import StoreOptions
 from gcp_adk_store.store import Store
@@ -61,8 +61,9 @@ class Service:
     async def expire(self) -> None:
         """Remove what has expired, as TTL policies and a bucket's lifecycle rule do at a time of theirs."""
         now = platform_time.get_time()
-        await sweep_documents(self._database, now=now)
-        await sweep_objects(self._database, self._contents, now=now)
+        sweeper = Sweeper(self._database, self._contents)
+        await sweeper.sweep_documents(now=now)
+        await sweeper.sweep_objects(now=now)
 
     def beside(self, **options: Unpack[StoreOptions]) -> Store:
         """Return a store without a network before it, also to look at what is stored."""

@@ -16,7 +16,7 @@ from gcp_adk_store.local.backend import contents_of
 from gcp_adk_store.local.contents import Contents
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.objects import LocalObjects, LocalUploads, local_signer
-from gcp_adk_store.local.sweep import Sweeper, sweep_objects
+from gcp_adk_store.local.sweep import Sweeper
 from tests.support.temporary import temporary_folder
 
 FIELDS: Final = ObjectFields(content_type="text/plain", metadata={"k": "v"})
@@ -47,7 +47,7 @@ class Kept:
 
     async def sweep(self, at: float) -> int:
         """Remove what has expired *at* a time, and files without objects; return how many."""
-        return await sweep_objects(self.database, self.contents, now=at)
+        return await self.sweeper().sweep_objects(now=at)
 
     def swept(self) -> LocalObjects:
         """Return the objects as a store has them, which sweeps."""
