@@ -111,7 +111,7 @@ class BubblewrapSandbox:
         clock: Clock | None = None,
     ) -> dict[str, Any]:
         """Run the entry once, in a process of its own; see ``Sandbox.run``."""
-        first = await encoded("request", {"request": request}, limits)
+        first = await encoded("request", request, limits)
         clock = clock or Clock()
         alike = replace(limits, wall_s=1)
         async with self._limiter.permit():

@@ -1,7 +1,8 @@
 """Read the untrusted frames of a sandbox, and write the frames that it receives.
 
-A frame is JSON in UTF-8 after four bytes of length, the highest first. A call's process sends ``call``
-frames, which the host answers in their order, and one ``result``, or ``failed`` with the reason.
+A frame is JSON in UTF-8 after four bytes of length, the highest first: an object with one name. A call's
+process sends frames ``call``, which the host answers in their order, and one ``result``, or ``failed`` with
+the reason, beside which it has a ``message``.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
@@ -42,21 +43,8 @@ _SCALARS: Final = (str, int, type(None))
 _LISTS: Final = (list, tuple)
 
 
-@dataclass(frozen=True, slots=True)
-class HostCall:
-    """A call of the host; the code waits for the answer."""
-
-    call: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The code has finished."""
-
-    result: dict[str, Any]
-
-
-Frame = HostCall | Result
+Frame = tuple[Literal["call", "result"], dict[str, Any]]
+"""What the code asks of the host, or has returned."""
 
 
 class FrameReader:
@@ -145,14 +133,14 @@ class _Count:
         self.values += len(outside) - len(outside.translate(None, b",[{"))
 
 
-async def encoded(kind: str, frame: Mapping[str, Any], limits: Limits) -> bytes:
+async def encoded(kind: Literal["request", "answer"], value: Mapping[str, Any], limits: Limits) -> bytes:
     """Return a frame of the host, which may be large, while other tasks run.
 
     Raises:
-        InvalidInputError: *frame* is not JSON, or is larger than ``frame_bytes``.
+        InvalidInputError: *value* is not JSON, or is larger than ``frame_bytes``.
     """
     try:
-        text = await _text({"kind": kind, **frame})
+        text = await _text({kind: value})
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInputError(f"the {kind} is not JSON: {exc}") from exc
     if len(text) > limits.frame_bytes:
@@ -221,15 +209,12 @@ def _levels(value: object) -> Iterator[int]:
 
 
 def _frame(value: object) -> Frame:
-    size = len(value) if isinstance(value, dict) else 0
+    names = [*value] if isinstance(value, dict) else []
     match value:
-        case {"kind": "call", "call": dict(call)} if size == 2:  # noqa: PLR2004  # these and nothing else
-            return HostCall(call)
-        case {"kind": "result", "result": dict(result)} if size == 2:  # noqa: PLR2004
-            return Result(result)
-        case {"kind": "failed", "reason": str(reason), "message": str(message)} if (
-            size == 3 and reason in _REASONS  # noqa: PLR2004
-        ):
+        case {"call": dict(asked)} if names == ["call"]:
+            return "call", asked
+        case {"result": dict(result)} if names == ["result"]:
+            return "result", result
+        case {"failed": str(reason), "message": str(message)} if reason in _REASONS:
             raise _REASONS[reason](message[:_MESSAGE_CHARACTERS])
-    kind = value.get("kind") if isinstance(value, dict) else value
-    raise SandboxProtocolError(f"a frame is of no known kind and shape: {str(kind)[:80]!r}")
+    raise SandboxProtocolError(f"a frame is of no known kind and shape: {str(names)[:80]}")

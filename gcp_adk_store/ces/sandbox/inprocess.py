@@ -52,7 +52,7 @@ class InProcessSandbox:
         clock: Clock | None = None,
     ) -> dict[str, Any]:
         """Run the entry once, in a thread; see ``Sandbox.run``."""
-        first = await encoded("request", {"request": request}, limits)
+        first = await encoded("request", request, limits)
         shown: list[str] = []
         is_over = threading.Event()
 

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from gcp_adk_store.ces.sandbox.frames import FrameReader, HostCall, encoded
+from gcp_adk_store.ces.sandbox.frames import FrameReader, encoded
 from gcp_adk_store.ces.sandbox.interface import (
     Answer,
     Clock,
@@ -185,15 +185,15 @@ class Conversation:
         served = 0
         while data := await reading:
             reading = self._begun(receive(self._frames))
-            for frame in self._reader.feed(data):
-                if not isinstance(frame, HostCall):
-                    return frame.result  # and what follows is not read
+            for kind, value in self._reader.feed(data):
+                if kind == "result":
+                    return value  # and what follows is not read
                 served += 1
                 if served > (most := self._limits.host_calls):
                     raise SandboxProtocolError(
                         f"the code calls the host more than the {most} times of host_calls"
                     )
-                responding = self._begun(self._respond(frame))
+                responding = self._begun(self._respond(value))
                 await asyncio.wait((responding, reading), return_when=asyncio.FIRST_COMPLETED)
                 if not responding.done() and not reading.result():
                     return None  # its process has ended meanwhile
@@ -206,9 +206,9 @@ class Conversation:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _respond(self, call: HostCall) -> None:
-        found = await self._answer(call.call)
-        await self._send(await encoded("answer", {"answer": found}, self._limits))
+    async def _respond(self, call: dict[str, Any]) -> None:
+        found = await self._answer(call)
+        await self._send(await encoded("answer", found, self._limits))
 
     async def _send(self, text: bytes) -> None:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its process has ended

@@ -215,7 +215,7 @@ class _File:
         limits = Limits(received_bytes=_SENT_BYTES, host_calls=_MESSAGES)
         try:
             async with self._clock:
-                first = await encoded("request", {"request": {}}, limits)
+                first = await encoded("request", {}, limits)
                 result = await Conversation(frames, self._handle, limits).run(first)
         except TimeoutError:
             return f"did not end within {_START_TIMEOUT_S if self._begun is None else self._wall_s:g} s"

@@ -44,7 +44,7 @@ def test_third():
 """
 
 LARGE = (
-    "dict(kind='call', call=dict(callback="
+    "dict(call=dict(callback="
     "dict(said=None, state={'a': 'x' * 2_000_000}, tools={}, functions=[], subjects={})))"
 )
 """A run whose answer no channel holds that nobody reads."""

@@ -82,7 +82,7 @@ ASKED: Final = {
 FORGING: Final = """
 def forge(value):
     import os
-    text = b'{"kind": "result", "result": {"x": ' + value + b'}}'
+    text = b'{"result": {"x": ' + value + b'}}'
     text = len(text).to_bytes(4, "big") + text
     while text:
         text = text[os.write(3, text):]

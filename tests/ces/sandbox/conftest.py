@@ -89,7 +89,7 @@ async def run_in(box: Sandbox, code: str, **limits: Any) -> Any:
 
 ASKS_AND_GOES_ON = """
 import json, os
-asked = json.dumps({"kind": "call", "call": {}}).encode()
+asked = json.dumps({"call": {}}).encode()
 os.write(3, len(asked).to_bytes(4, "big") + asked)
 """
 """Code that calls the host, and does not wait for its answer."""

@@ -52,7 +52,7 @@ class Conversation:
             ValueError: a number is infinite or not a number; nothing was sent.
         """
         with self._turn:
-            self._write({"kind": "call", "call": call})
+            self._write({"call": call})
             self._unanswered += 1
             while True:
                 answer: dict[str, Any] = self._read()["answer"]
@@ -62,12 +62,12 @@ class Conversation:
 
     def finish(self, result: dict[str, Any]) -> None:
         """Send the result; raises as :meth:`call`."""
-        self._write({"kind": "result", "result": result})
+        self._write({"result": result})
 
     def fail(self, reason: str, message: str) -> None:
         """Send the reason of the failure: ``memory``, ``output`` or ``error``."""
         shown = message[-_SHOWN_CHARACTERS:].encode(errors="replace").decode()
-        self._write({"kind": "failed", "reason": reason, "message": shown})
+        self._write({"failed": reason, "message": shown})
 
     def _write(self, frame: dict[str, Any]) -> None:
         text = json.dumps(frame, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
