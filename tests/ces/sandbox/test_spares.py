@@ -75,6 +75,7 @@ async def test_runs_at_a_time_and_of_other_limits_have_their_own(box: Bubblewrap
     assert 8192 == await run_in(box, SIZE)
     with pytest.raises(SandboxTimeoutError, match=r"0\.2 s of wall_s"):
         await run_in(box, "while True: pass", wall_s=0.2)
+    assert 1 == await run_in(box, "result = 1", wall_s=10**9)  # longer than the kernel waits at a time
     for task in running:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

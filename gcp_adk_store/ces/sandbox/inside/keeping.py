@@ -109,6 +109,8 @@ def _check(what: str, result: int) -> None:
 DEVICES: Final = ("/dev/null", "/dev/urandom")
 """Of the host: all that a call sees of its devices."""
 _GRACE_S: Final = 5.0  # the host's own clock comes first
+_LONGEST_MS: Final = 2**31 - 1
+"""Of one wait of the kernel: 24 days."""
 _FRAMES: Final = 3
 _STATUS: Final = 4
 _INSIDE_ID: Final = 1000
@@ -192,7 +194,7 @@ def _watch(child: int, status: int) -> tuple[int, resource.struct_rusage]:
     # The host sends the wall time with the request, which may come long after the process is ready.
     # Read in any case: a socket that is closed with something unread loses what was sent over it.
     if status in dict(poll.poll()) and (text := _read(status)):
-        poll.poll((float(text) + _GRACE_S) * 1000)
+        poll.poll(min((float(text) + _GRACE_S) * 1000, _LONGEST_MS))
     # Killing what has ended already changes nothing: it is not waited for yet.
     os.kill(child, signal.SIGKILL)
     _, how, used = os.wait4(child, 0)
