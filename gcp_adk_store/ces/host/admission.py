@@ -268,7 +268,7 @@ def open_sandbox(chosen: Sandbox | str | None, *, runs_at_once: int) -> tuple[Sa
     """
     match chosen:
         case None | "bubblewrap":
-            return BubblewrapSandbox(runs_at_once=runs_at_once, has_spare=True), True
+            return BubblewrapSandbox(runs_at_once=runs_at_once), True
         case "inprocess":
             return InProcessSandbox(), True
         case str():

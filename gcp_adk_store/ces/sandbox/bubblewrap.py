@@ -37,8 +37,8 @@ import {_ZYGOTE} as inside; inside.main(sys.argv[1], int(sys.argv[2]))"""
 _NOBODY: Final = 65_534
 _ZONES: Final = "/usr/share/zoneinfo"
 _SYS_ADMIN: Final = 1 << 21
-_ATTEMPTS: Final = 4
-"""If a zygote has ended, its spare process does not begin, nor does a second; a third is refused."""
+_ATTEMPTS: Final = 3
+"""If a zygote ends, a process of it does not begin, and a second is refused."""
 _STARTS_AT_ONCE: Final = 64
 """Far fewer than fill the queue of a socket, or are more descriptors on their way than the kernel allows."""
 
@@ -70,7 +70,6 @@ class BubblewrapSandbox:
         runs_at_once: int = 8,
         patience_s: float = 30.0,
         bwrap: str | None = None,
-        has_spare: bool = False,
     ) -> None:
         """Create a sandbox, which starts with its first run.
 
@@ -81,8 +80,6 @@ class BubblewrapSandbox:
             runs_at_once: Runs at a time; further ones wait for their turn, before their time begins.
             patience_s: Seconds that a start may take.
             bwrap: Path of bubblewrap; by default the one on ``PATH``.
-            has_spare: From the first run on, one process with its limits is ready for the next run, which
-                then takes a third of the time. It has run no user code, and serves one run as any other.
         """
         self._entry = entry
         self._environment = environment
@@ -91,7 +88,6 @@ class BubblewrapSandbox:
         self._limiter = Limiter(at_once=runs_at_once)
         self._preload = preload
         self._bwrap = bwrap
-        self._has_spare = has_spare
         self._starts = Limiter(at_once=_STARTS_AT_ONCE)
         self._guard = threading.Lock()
         self._zygote: Zygote | None = None
@@ -113,13 +109,9 @@ class BubblewrapSandbox:
         """Run the entry once, in a process of its own; see ``Sandbox.run``."""
         first = await encoded("request", request, limits)
         clock = clock or Clock()
-        alike = replace(limits, wall_s=1)
         async with self._limiter.permit():
             # The clock of the keeper ignores stops; it is for a host that does not end a run in time.
-            process = await self._started(alike, wall_s=limits.wall_s + clock.longest_stop_s)
-            if self._has_spare and self._zygote is not None:
-                # Made after the request is on its way, while the code runs.
-                asyncio.get_running_loop().call_later(0, self._zygote.make_spare, alike)
+            process = await self._started(replace(limits, wall_s=limits.wall_s + clock.longest_stop_s))
             try:
                 return await supervise(
                     process, first, answer, limits=limits, on_output=on_output, clock=clock
@@ -134,7 +126,7 @@ class BubblewrapSandbox:
             SandboxUnavailableError: it cannot run here; the message says what to install or to allow.
         """
         async with self._limiter.permit():
-            (await self._started(Limits(), wall_s=1)).close()
+            (await self._started(Limits())).close()
         return ".".join(map(str, self._opened().interpreter.version))
 
     async def close(self) -> None:
@@ -145,12 +137,12 @@ class BubblewrapSandbox:
             zygote.close()
             await asyncio.shield(asyncio.wrap_future(zygote.over))
 
-    async def _started(self, limits: Limits, *, wall_s: float) -> ZygoteProcess:
+    async def _started(self, limits: Limits) -> ZygoteProcess:
         for _ in range(_ATTEMPTS):
             zygote = self._current_zygote()
             async with self._starts.permit():
                 process = zygote.process(limits)
-                if process is not None and await self._begins(zygote, process, wall_s):
+                if process is not None and await self._begins(zygote, process):
                     return process
             if zygote.is_over:
                 zygote.close()
@@ -159,11 +151,11 @@ class BubblewrapSandbox:
                     raise why
         raise SandboxUnavailableError("the sandbox ends right after its start")
 
-    async def _begins(self, zygote: Zygote, process: ZygoteProcess, wall_s: float) -> bool:
+    async def _begins(self, zygote: Zygote, process: ZygoteProcess) -> bool:
         begins = False
         try:
             async with asyncio.timeout(self._patience_s):
-                begins = await process.begins(wall_s)
+                begins = await process.begins()
         except TimeoutError as exc:
             if not zygote.has_begun:
                 zygote.close()

@@ -75,13 +75,7 @@ class Ended:
 class ZygoteProcess:
     """A call's process, which a zygote forked."""
 
-    def __init__(
-        self, limits: Limits, frames: socket.socket, output: io.FileIO, status: socket.socket
-    ) -> None:
-        self.limits = limits
-        """All but its wall time, which :meth:`begins` has."""
-        self.is_spare = False
-        """Whether it was made before its run asked for it."""
+    def __init__(self, frames: socket.socket, output: io.FileIO, status: socket.socket) -> None:
         self.frames = frames
         self.output = output
         self._status = status
@@ -95,27 +89,18 @@ class ZygoteProcess:
         with contextlib.suppress(OSError):  # the keeper is gone, and so is its process
             self._status.shutdown(socket.SHUT_WR)
 
-    async def begins(self, wall_s: float) -> bool:
-        """Wait until it is about to run the entry, and have the keeper kill it *wall_s* seconds later.
-
-        Returns False if another one may begin: the zygote or this process has ended, or a spare process could
-        not be started when it was made.
+    async def begins(self) -> bool:
+        """Wait until it is about to run the entry; return False if its keeper or the zygote has ended before.
 
         Raises:
             SandboxUnavailableError: the process could not be started.
         """
         packet = await receive(self._status)
-        if not packet:
-            return False
-        said = json.loads(packet)
-        if "began" not in said and not self.is_spare:
+        said = json.loads(packet or b"{}")
+        if packet and "began" not in said:
             failed = said.get("failed", "it ended while it was set up")
             raise _not_started("the process of the code", failed)
-        try:
-            self._status.send(str(wall_s).encode())
-        except OSError:
-            return False
-        return "began" in said
+        return bool(packet)
 
     async def ended(self) -> Ended:
         """Wait for the report of the keeper; raise a SandboxCrashError if the whole sandbox ended."""
@@ -148,7 +133,6 @@ class Zygote:
         self._control, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(0)
         self._process: subprocess.Popen[bytes] | None = None
-        self._spare: ZygoteProcess | None = None
         self._guard = threading.Lock()
         self._owner_pid = os.getpid()
 
@@ -208,45 +192,19 @@ class Zygote:
         self.over.set_result(why)
 
     def process(self, limits: Limits) -> ZygoteProcess | None:
-        """Return a process that waits for its request: the spare one if it has *limits*, or a new one.
-
-        None if the zygote has ended.
+        """Return a new process, which waits for its request; None if the zygote has ended.
 
         Raises:
             SandboxUnavailableError: descriptors are missing, or the zygote is behind; other runs go on.
         """
-        with self._guard:
-            spare = self._spare
-            if spare is not None and spare.limits == limits:
-                self._spare = None
-                return spare
         try:
-            return self._spawn(limits)
+            return self._asked_for(limits)
         except ConnectionError:
             return None
         except OSError as exc:
             raise SandboxUnavailableError(f"the sandbox cannot start a process now: {exc}") from exc
 
-    def make_spare(self, limits: Limits) -> None:
-        """Start a spare process, unless there is one; runs of other limits leave it where it is."""
-        if not self._wants_spare():
-            return
-        try:
-            made = self._spawn(limits)
-        except OSError:  # the next run needs the same, and says so
-            return
-        made.is_spare = True
-        with self._guard:
-            if self._wants_spare():
-                self._spare = made
-                return
-        made.close()
-
-    def _wants_spare(self) -> bool:
-        """Whether it has no spare process, and is not closed."""
-        return self._spare is None and self._control.fileno() >= 0
-
-    def _spawn(self, limits: Limits) -> ZygoteProcess:
+    def _asked_for(self, limits: Limits) -> ZygoteProcess:
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
             frames, their_frames = socket.socketpair()
             ours.enter_context(frames)
@@ -264,7 +222,7 @@ class Zygote:
                     raise ConnectionResetError("the zygote was closed")
                 socket.send_fds(self._control, [json.dumps(asdict(limits)).encode()], handles)
             ours.pop_all()
-            return ZygoteProcess(limits, frames, output, status)
+            return ZygoteProcess(frames, output, status)
 
     def close(self) -> None:
         """End it and all of its processes, without waiting."""
@@ -274,6 +232,3 @@ class Zygote:
             if self._process is not None:
                 self._process.kill()  # it may load modules, which nobody waits for
             self._control.close()
-            spare, self._spare = self._spare, None
-        if spare is not None:
-            spare.close()

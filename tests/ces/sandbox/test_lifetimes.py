@@ -20,6 +20,7 @@ from gcp_adk_store.ces.sandbox import (
     Limits,
     SandboxCrashError,
     SandboxError,
+    SandboxTimeoutError,
     SandboxUnavailableError,
 )
 from gcp_adk_store.ces.sandbox.zygotes import ZygoteProcess
@@ -217,9 +218,9 @@ async def test_a_process_that_is_ended_before_it_begins_is_made_again_and_ends_n
     begins = ZygoteProcess.begins
     ended: list[ZygoteProcess] = []
 
-    async def once_ended(process: ZygoteProcess, wall_s: float) -> bool:
+    async def once_ended(process: ZygoteProcess) -> bool:
         if ended:
-            return await begins(process, wall_s)
+            return await begins(process)
         ended.append(process)
         return False
 
@@ -273,7 +274,7 @@ import asyncio, os, sys
 from pathlib import Path
 from gcp_adk_store import ForkedProcessError
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox
-box = BubblewrapSandbox(entry={entry!r}, environment=Path({folder!r}), preload=(), has_spare=True)
+box = BubblewrapSandbox(entry={entry!r}, environment=Path({folder!r}), preload=())
 async def run(answer=None):
     code = "call_host({{}})" if answer else "import os; result = os.getpid()"
     return await box.run({{"code": code}}, answer)
@@ -332,3 +333,37 @@ os.waitpid(child, 0)
                 os.killpg(process.pid, signal.SIGKILL)
 
     assert b"refused 1\nclosed\n" == said
+
+
+async def test_a_run_ends_when_its_wall_time_is_over(sandbox: BubblewrapSandbox) -> None:
+    """That time passes for real here: it proves that the sandbox ends a run.
+
+    The code has no end, so the outcome is the same however slow the machine is.
+    """
+    with pytest.raises(SandboxTimeoutError, match=r"0\.2 s of wall_s"):
+        await run_in(sandbox, "while True: pass", wall_s=0.2)
+    assert 1 == await run_in(sandbox, "result = 1", wall_s=10**9)  # longer than the kernel waits at a time
+
+
+WATCH = """
+import os, signal, socket, sys
+from gcp_adk_store.ces.sandbox.inside import keeping
+keeping._GRACE_S = 0.1
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+code = os.fork()
+if code == 0:
+    signal.pause()
+if {is_told}:
+    ours.shutdown(socket.SHUT_WR)
+print(keeping._watch(code, theirs.fileno(), 60 if {is_told} else 0.2)[0])
+"""
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_keeper_ends_its_process_when_its_time_is_over_or_the_host_says_so(*, is_told: bool) -> None:
+    """A process that would never end; a host that blocks does not matter."""
+    done = subprocess.run(
+        [sys.executable, "-c", WATCH.format(is_told=is_told)], capture_output=True, text=True, check=False
+    )
+
+    assert signal.SIGKILL == int(done.stdout)

@@ -178,7 +178,7 @@ def keep(
         if child > 0:
             os.close(frames)
             os.close(output)
-            how, used = _watch(child, status)
+            how, used = _watch(child, status, limits["wall_s"])
             _tell(status, status=how, cpu_s=used.ru_utime + used.ru_stime)
     except OSError as exc:
         _tell(status, failed=str(exc))
@@ -186,27 +186,16 @@ def keep(
         os._exit(0)
 
 
-def _watch(child: int, status: int) -> tuple[int, resource.struct_rusage]:
+def _watch(child: int, status: int, wall_s: float) -> tuple[int, resource.struct_rusage]:
     """Kill *child* when the host says so, or its time is over; return how it ended, and what it used."""
     poll = select.poll()
     poll.register(os.pidfd_open(child), select.POLLIN)
-    poll.register(status, select.POLLIN)
-    # The host sends the wall time with the request, which may come long after the process is ready.
-    # Read in any case: a socket that is closed with something unread loses what was sent over it.
-    if status in dict(poll.poll()) and (text := _read(status)):
-        poll.poll(min((float(text) + _GRACE_S) * 1000, _LONGEST_MS))
+    poll.register(status, select.POLLIN)  # until the host closes its end
+    poll.poll(min((wall_s + _GRACE_S) * 1000, _LONGEST_MS))
     # Killing what has ended already changes nothing: it is not waited for yet.
     os.kill(child, signal.SIGKILL)
     _, how, used = os.wait4(child, 0)
     return how, used
-
-
-def _read(status: int) -> bytes:
-    """Return what the host sent; nothing if it closed its end."""
-    try:
-        return os.read(status, select.PIPE_BUF)
-    except ConnectionResetError:
-        return b""
 
 
 def _become_call(
