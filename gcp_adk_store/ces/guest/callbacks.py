@@ -53,18 +53,13 @@ def decided(returned: Any) -> GuardrailResult:
     fields = (
         returned if isinstance(returned, dict) else {name: getattr(returned, name, None) for name in names}
     )
-    try:
-        result = GuardrailResult.model_validate(
-            {"decision": fields.get("decision"), "reason": fields.get("reason") or ""}
-        )
-    except pydantic.ValidationError:
-        result = GuardrailResult(decision="")
-    if result.decision not in {OK, TRIGGER}:
+    decision, reason = fields.get("decision"), fields.get("reason") or ""
+    if not (isinstance(decision, str) and isinstance(reason, str) and decision in {OK, TRIGGER}):
         raise GuardrailResultError(
             f"a guardrail returned {type(returned).__name__} without the decision {OK} or {TRIGGER}: return "
             "a GuardrailResult, or a dict with decision and reason"
         )
-    return result
+    return GuardrailResult(decision=decision, reason=reason)
 
 
 OVERRIDES: Final[dict[str, type[MessageModel] | type[dict[str, Any]]]] = {

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 import pydantic
 
@@ -98,7 +98,7 @@ def run(request: Mapping[str, Any], call_host: CallHost, show: Show) -> Answer:
     try:
         job = Job.of(request, warnings)
     except (ValueError, TypeError) as exc:
-        answer = _failed(describe(_without_values(exc), ()))
+        answer = _answer(describe(_without_values(exc), ()))
     else:
         answer = job.run(call_host, show)
     answer["warnings"] = [*map(sendable, warnings)]
@@ -157,10 +157,10 @@ class Job:
         try:
             sources = [Source.of(code) for code in self.code]
         except UNREADABLE as exc:
-            return _failed(describe(exc, ()))
+            return _answer(describe(exc, ()))
         for source in sources:
             if error := source.unknown_tool(self.tools):
-                return _failed(error)
+                return _answer(error)
             self.warnings.update(dict.fromkeys(source.doubts))
             if not self.settings.strict_typing:
                 self.warnings.update(dict.fromkeys(source.missing_imports()))
@@ -173,29 +173,29 @@ class Job:
                     answer = self._succeeded(sources, calls)
                 calls.check()
             except BaseException as exc:  # noqa: BLE001  # user code raises anything, SystemExit included
-                return _failed(describe(calls.ending or exc, [source.filename for source in sources]))
+                return _answer(describe(calls.ending or exc, [source.filename for source in sources]))
         return answer
 
     def _succeeded(self, sources: Sequence[Source], calls: HostCalls) -> Answer:
         """Return the answer of code that succeeds; raise its exception if it fails."""
         names = self._names(calls)
-        actions = to_wire(self.variables.context.actions, "actions")
-        answer = _empty()
-        modules = {name: names[name] for name in (PUBLIC_MODULE, INTERNAL_MODULE)}
-        with entries(sys.modules, modules):
+        session, warn = self.variables.context, self.warnings.setdefault
+        actions = to_wire(session.actions, "actions")
+        answer = _answer()
+        with entries(sys.modules, {name: names[name] for name in (PUBLIC_MODULE, INTERNAL_MODULE)}):
             if self.subjects is None:
-                answer["result"] = plain(self._call_tool(sources[0], names), "result")
+                answer["result"] = plain(self._returned(sources[0], names), "result")
             else:
-                answer["overridden_by"], returned = self._call_callbacks(sources, self.subjects, names)
+                answer["overridden_by"], returned = self._override(sources, self.subjects, names)
                 if answer["overridden_by"] is not None:
                     answer["result"] = self.subjects.override(returned)
                 for name, value in self.subjects.changed().items():
                     answer[name] = value  # type: ignore[literal-required]  # of the fields that subjects name
-            self._add_changes(answer, actions)
+            answer["state_delta"] = self.variables.changes(warn, max_bytes=self.settings.max_variable_bytes)
+            after = to_wire(session.actions, "actions")
+            answer["actions"] = None if same_json(actions, after) else after
         if calls.uncollected:
-            self.warnings.setdefault(
-                f"background calls {calls.uncollected} were begun and their answers never asked for"
-            )
+            warn(f"background calls {calls.uncollected} were begun and their answers never asked for")
         return answer
 
     def _names(self, calls: HostCalls) -> dict[str, Any]:
@@ -210,56 +210,33 @@ class Job:
             requests=Requests(calls),
         )
 
-    def _call_tool(self, source: Source, names: dict[str, Any]) -> Any:
+    def _returned(self, source: Source, names: dict[str, Any]) -> Any:
+        """Run *source* as a module, and return what its function returned."""
         with source.module(names, self.settings) as namespace:
-            function = source.entry(namespace, None, or_first=True, warn=self.warnings.setdefault)
-            return finished(function, function(**self.args))
+            wanted, keywords = None, self.args
+            if self.subjects is not None:
+                wanted = self.subjects.function(namespace)
+                keywords = self.subjects.keywords(self.variables.context)
+            function = source.entry(namespace, wanted, warn=self.warnings.setdefault)
+            return finished(function, function(**keywords))
 
-    def _call_callbacks(
+    def _override(
         self, sources: Sequence[Source], subjects: Subjects, names: dict[str, Any]
     ) -> tuple[int | None, Any]:
         """Return which of the callbacks overrides and what it returned; the rest is not run."""
         names = {**names, **GUARDRAIL_GLOBALS} if subjects.guards else names
         for index, source in enumerate(sources):
-            with source.module(names, self.settings) as namespace:
-                function = source.entry(
-                    namespace, subjects.function(namespace), or_first=False, warn=self.warnings.setdefault
-                )
-                returned = function(**subjects.keywords(self.variables.context))
-                returned = finished(function, returned)
-            if (last := subjects.last(returned, self.warnings.setdefault)) is not None:
+            last = subjects.last(self._returned(source, names), self.warnings.setdefault)
+            if last is not None:
                 return index, last
         return None, None
 
-    def _add_changes(self, answer: Answer, actions: dict[str, Any]) -> None:
-        answer["state_delta"] = self.variables.changes(
-            self.warnings.setdefault, max_bytes=self.settings.max_variable_bytes
-        )
-        after = to_wire(self.variables.context.actions, "actions")
-        answer["actions"] = None if same_json(actions, after) else after
 
-
-def _empty() -> Answer:
-    """Return the answer of a run that did nothing yet."""
-    return {
-        "version": VERSION,
-        "result": None,
-        "overridden_by": None,
-        "state_delta": {"changed": {}, "removed": []},
-        "actions": None,
-        "args": None,
-        "tool_response": None,
-        "llm_request": None,
-        "llm_response": None,
-        "warnings": [],
-        "error": None,
-    }
-
-
-def _failed(error: RunError) -> Answer:
-    answer = _empty()
-    answer["error"] = error
-    return answer
+def _answer(error: RunError | None = None) -> Answer:
+    """Return the answer of a run that did nothing, or failed by *error*."""
+    nothing: dict[str, Any] = dict.fromkeys(Answer.__annotations__)
+    nothing |= {"version": VERSION, "state_delta": {"changed": {}, "removed": []}, "warnings": []}
+    return cast("Answer", {**nothing, "error": error})
 
 
 def _checked(request: Mapping[str, Any]) -> Request:

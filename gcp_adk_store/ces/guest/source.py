@@ -182,9 +182,9 @@ class Source:
             yield namespace
 
     def entry(
-        self, namespace: dict[str, Any], wanted: str | None, *, or_first: bool, warn: Callable[[str], None]
+        self, namespace: dict[str, Any], wanted: str | None, *, warn: Callable[[str], None]
     ) -> Callable[..., Any]:
-        """Return the function to call: that of the code, or the one *wanted*, or with *or_first* the first.
+        """Return the function to call: that of the code, or the one *wanted*; of a tool also the first.
 
         Raises:
             EntryPointError: the module, whose *namespace* is that after it ran, does not define the function.
@@ -195,7 +195,7 @@ class Source:
         # The runtime's own names are in the namespace too; what the code binds instead has another origin.
         if callable(found) and (name in defined or getattr(found, "__module__", MODULE) == MODULE):
             return found
-        if or_first and defined:
+        if wanted is None and defined:
             if name:
                 warn(
                     f"{self.filename}: the function {name!r} is missing; {defined[0]!r}, the first, is called"
