@@ -67,15 +67,11 @@ _REPLY: Final = {"status_code": int, "reason": str, "text": str}
 
 
 class RunEndingError(BaseException):
-    """The run is over; no ``except Exception`` of user code is meant to see it."""
+    """The run is over; no ``except Exception`` of user code is meant to see it.
 
-
-class UnknownToolError(RunEndingError):
-    """The name of the tool is unknown."""
-
-
-class HostCallError(RunEndingError):
-    """The host refused a call, or could not be asked."""
+    *kind* is what the error of the run is called: as the host refused a call, or by default that it could not
+    be asked.
+    """
 
     def __init__(self, message: str, *, kind: str = "HostCallError") -> None:
         super().__init__(message)
@@ -117,7 +113,7 @@ class HostCalls:
 
         Raises:
             TypeError, ValueError: something in *call* cannot be JSON.
-            HostCallError: the host refuses.
+            RunEndingError: the host refuses.
         """
         return read(self._exchange({**call, "id": next(self._ids)}, _REPLY))
 
@@ -153,14 +149,14 @@ class HostCalls:
             except (
                 Exception
             ) as exc:  # after any error of the channel, the code must not continue as if it had an answer
-                raise self.end(HostCallError(f"the host could not be asked: {exc!r}")) from exc
+                raise self.end(RunEndingError(f"the host could not be asked: {exc!r}")) from exc
         if not isinstance(reply, dict):
-            raise self.end(HostCallError(f"the host answered {type(reply).__name__}"))
+            raise self.end(RunEndingError(f"the host answered {type(reply).__name__}"))
         if error := reply.get("error"):
-            raise self.end(HostCallError(error["message"], kind=error["type"]))
+            raise self.end(RunEndingError(error["message"], kind=error["type"]))
         wrong = [name for name, kind in expected.items() if not isinstance(reply.get(name), kind)]
         if wrong or reply.get("id", call["id"]) != call["id"]:
-            raise self.end(HostCallError(f"the host's answer to {call['id']} lacks {wrong or ['its id']}"))
+            raise self.end(RunEndingError(f"the host's answer to {call['id']} lacks {wrong or ['its id']}"))
         return reply
 
 
@@ -287,13 +283,14 @@ class Tools:
 
         Raises:
             AttributeError: it is a private one, which Python asks for by itself.
-            UnknownToolError: the tool is unknown.
+            RunEndingError: the tool is unknown.
         """
         if name in self.__dict__.get("_names", ()):  # copy looks at objects that have nothing yet
             return partial(self._call, name)
         if name.startswith("_"):
             raise AttributeError(f"{self._owner} has no attribute {name!r}")
-        raise self._calls.end(UnknownToolError(unknown_tool(self._owner, name, self._names)))
+        says = unknown_tool(self._owner, name, self._names)
+        raise self._calls.end(RunEndingError(says, kind="UnknownToolError"))
 
     def __dir__(self) -> Iterable[str]:
         return sorted(self._names)
@@ -303,7 +300,7 @@ class Tools:
 
         Raises:
             TypeError: the arguments are not one dict, or are not JSON; or the named variable is not JSON.
-            HostCallError: the host refuses.
+            RunEndingError: the host refuses.
         """
         return self._calls.ask(self._question(name, positional, keywords), self._seen)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from .contract import Code, RunError, RunSettings
-from .host_calls import HostCallError, unknown_tool
+from .host_calls import RunEndingError, unknown_tool
 from .models import sendable
 from .namespace import entries, module_globals
 from .scanning import Scan, import_gate, lines_of, scan
@@ -31,7 +31,7 @@ def describe(error: BaseException, filenames: Collection[str]) -> RunError:
     Its class is asked for by ``type``: an exception of user code may say anything of itself.
     """
     of_class = type(error)
-    kind = cast("HostCallError", error).kind if issubclass(of_class, HostCallError) else _name(of_class)
+    kind = cast("RunEndingError", error).kind if issubclass(of_class, RunEndingError) else _name(of_class)
     return {
         "type": sendable(kind),
         "message": _message(error),
@@ -64,7 +64,7 @@ def _traceback(error: BaseException, kind: str, filenames: Collection[str]) -> s
     try:
         trace = traceback.TracebackException.from_exception(error, compact=True)
         _keep_only(trace, filenames)
-        return _cut_within(_named(error, kind, "".join(trace.format())), _MAX_TRACEBACK_CHARS)
+        return _cut(_named(error, kind, "".join(trace.format())), _MAX_TRACEBACK_CHARS)
     except BaseException:  # noqa: BLE001  # suggestions of names look into the code's own objects
         return sendable(f"{kind}\n")
 
@@ -93,15 +93,12 @@ def _keep_only(trace: traceback.TracebackException, filenames: Collection[str]) 
 
 
 def _cut(text: str, limit: int) -> str:
-    shown = sendable(str.__str__(text))
-    return shown if len(shown) <= limit else f"{shown[:limit]} [cut, {len(shown):,} characters]"
-
-
-def _cut_within(text: str, limit: int) -> str:
     """Return *text* with its beginning and its end, which of a traceback says what was raised."""
-    shown = sendable(text)
+    shown = sendable(str.__str__(text))
     half = limit // 2
-    return shown if len(shown) <= limit else f"{_cut(shown, half)}\n{shown[-half:]}"
+    if len(shown) <= limit:
+        return shown
+    return f"{shown[:half]} [cut, {len(shown):,} characters]\n{shown[-half:]}"
 
 
 MODULE: Final = "ces_code"

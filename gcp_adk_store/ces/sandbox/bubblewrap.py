@@ -133,7 +133,7 @@ class BubblewrapSandbox:
         """End the sandbox; runs that have not ended raise a SandboxCrashError."""
         with self._guard:
             zygote, self._zygote = self._zygote, None
-        if zygote is not None and zygote.is_ours:
+        if zygote is not None and zygote.owner_pid == os.getpid():
             zygote.close()
             await asyncio.shield(asyncio.wrap_future(zygote.over))
 

@@ -72,17 +72,14 @@ def find_interpreter(named: str | None = None, environ: Mapping[str, str] = os.e
     Raises:
         SandboxUnavailableError: *named* is not a CPython that runs.
     """
-    if named is not None:
-        path = shutil.which(named, path=environ.get("PATH", ""))
-        found = None if path is None else _examine(path)
-        if found is None:
-            raise SandboxUnavailableError(f"{named} is not a CPython that runs; name another interpreter")
-    else:
-        candidates = (_examine(each) for each in _candidates(environ))
-        found = next((each for each in candidates if each and each.version[:2] == PLATFORM_VERSION), None)
-        found = found or _examine(sys.executable)
-        if found is None:
-            raise SandboxUnavailableError(f"{sys.executable} is not a CPython; install python3.12")
+    wanted = [*_candidates(environ), sys.executable] if named is None else [named]
+    found = None
+    for path in wanted:
+        found = _examine(path, environ)
+        if found is not None and found.version[:2] == PLATFORM_VERSION:
+            break
+    if found is None:
+        raise SandboxUnavailableError(f"{wanted[-1]} is not a CPython that runs; name another interpreter")
     if found.version[:2] != PLATFORM_VERSION:
         version = ".".join(map(str, found.version))
         warnings.warn(
@@ -103,10 +100,13 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[str]:
         yield on_path
 
 
-def _examine(path: str) -> Interpreter | None:
+def _examine(named: str, environ: Mapping[str, str]) -> Interpreter | None:
     try:
         answer = subprocess.run(
-            [path, "-I", "-S", "-c", _QUESTION], capture_output=True, check=True, timeout=_PATIENCE_S
+            [shutil.which(named, path=environ.get("PATH", "")) or named, "-I", "-S", "-c", _QUESTION],
+            capture_output=True,
+            check=True,
+            timeout=_PATIENCE_S,
         ).stdout
         described = json.loads(answer)
     except (OSError, subprocess.SubprocessError, ValueError):

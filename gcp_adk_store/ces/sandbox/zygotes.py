@@ -134,12 +134,8 @@ class Zygote:
         self._control.settimeout(0)
         self._process: subprocess.Popen[bytes] | None = None
         self._guard = threading.Lock()
-        self._owner_pid = os.getpid()
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether this process started it, and not a parent of this one."""
-        return self._owner_pid == os.getpid()
+        self.owner_pid: Final = os.getpid()
+        """The process that starts it; a fork of that has no way to use it."""
 
     @property
     def is_over(self) -> bool:

@@ -69,11 +69,6 @@ def set_dumpable(allowed: bool) -> None:  # noqa: FBT001  # the kernel's own swi
     _prctl("PR_SET_DUMPABLE", _PR_SET_DUMPABLE, int(allowed))
 
 
-def die_with_parent(signal_number: int) -> None:
-    """Have the kernel send this process a signal when its parent ends."""
-    _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, signal_number)
-
-
 def drop_privileges() -> None:
     """Give up all capabilities, and the ways to get one."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
@@ -203,7 +198,7 @@ def _become_call(
 ) -> NoReturn:
     """Give up everything but a channel, then run the entry; never returns into the zygote's code."""
     try:
-        die_with_parent(signal.SIGKILL)
+        _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, signal.SIGKILL)  # when the keeper ends
         os.setsid()  # kill(0) reaches a process group in every namespace
         _arrange(frames=frames, output=output, status=status)
         try:
