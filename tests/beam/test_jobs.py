@@ -195,11 +195,11 @@ def test_a_bundle_that_runs_twice_is_harmless(folder: Path) -> None:
     """As a runner repeats it whose worker was lost after its work: the second run finds it done."""
     at = BulkStore(settings=StoreSettings(local=str(folder)))
     (info,) = [each for each in infos_of(folder) if each.user_id == "b/\u00f6b"]
-    app = {"app_name": APP, "dry_run": False}
+    given = {"dry_run": False}
     fns: list[tuple[Any, Any]] = [
         (StoreDoFn(at, _read), info),
-        (StoreDoFn(at, partial(_erase, app)), "u01"),
-        (StoreDoFn(at, partial(_prune, {**app, "retention": Retention(keep_latest=1)})), EVERY_NAME),
+        (StoreDoFn(at, partial(_erase, {**given, "app_name": APP})), "u01"),
+        (StoreDoFn(at, partial(_prune, APP, {**given, "retention": Retention(keep_latest=1)})), EVERY_NAME),
     ]
     twice = []
     for fn, element in fns:
