@@ -15,7 +15,7 @@ from gcp_adk_store.adk_server.app import answer
 from gcp_adk_store.adk_server.services import only_session_service
 from gcp_adk_store.errors import SessionMissingError, StoreError
 from gcp_adk_store.kernel.calls import checks_arguments
-from gcp_adk_store.sessions.append.turn import TurnLease, enter, leave
+from gcp_adk_store.sessions.append.turn import HeldTurn, enter, leave
 from gcp_adk_store.turns.running import Turns
 from gcp_adk_store.turns.service import LEASE_S, WAIT_S, OnBusy
 
@@ -138,7 +138,7 @@ class _OneTurn:
             with suppress(_GoneError):
                 await self._app(scope, received, sent)
 
-    async def _taken(self, ids: dict[str, Any], receive: "Receive", seen: "list[Message]") -> TurnLease:
+    async def _taken(self, ids: dict[str, Any], receive: "Receive", seen: "list[Message]") -> HeldTurn:
         """Take the turn of a session; add to *seen* what the client sends meanwhile.
 
         Raises:
@@ -156,7 +156,7 @@ class _OneTurn:
         return taking.result()
 
     @asynccontextmanager
-    async def _part_of(self, hold: TurnLease) -> AsyncIterator[None]:
+    async def _part_of(self, hold: HeldTurn) -> AsyncIterator[None]:
         """Keep the turn *hold* while the block runs, as a part of it."""
         self._turns = self._turns or Turns(only_session_service("turns"))
         async with self._turns.kept(hold):
@@ -194,7 +194,7 @@ class _GoneError(Exception):
     """The client has gone, or was sent away."""
 
 
-async def _unless_gone(taking: asyncio.Task[TurnLease], receive: "Receive", seen: "list[Message]") -> None:
+async def _unless_gone(taking: asyncio.Task[HeldTurn], receive: "Receive", seen: "list[Message]") -> None:
     """Wait until a turn is taken, or is not; add to *seen* what the client sends meanwhile.
 
     Raises:
@@ -231,7 +231,7 @@ def _chosen(fields: dict[str, Any]) -> dict[str, Any] | None:
     return found if all(isinstance(id_, str) for id_ in found.values()) else None
 
 
-def _until_abort(hold: TurnLease, receive: "Receive", gone: "Message") -> "Receive":
+def _until_abort(hold: HeldTurn, receive: "Receive", gone: "Message") -> "Receive":
     """Return *receive*, which reports that the client has *gone* when the turn is lost or asked to stop."""
     left: list[Message] = []
 

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 from gcp_adk_store.imports import offer
 
 if TYPE_CHECKING:
-    from gcp_adk_store.sessions.append.turn import TurnLease
     from gcp_adk_store.turns.plugin import TurnPlugin
     from gcp_adk_store.turns.running import Turns
-    from gcp_adk_store.turns.service import TurnStatus
+    from gcp_adk_store.turns.service import TurnLease, TurnStatus
 
 __all__ = ["TurnLease", "TurnPlugin", "TurnStatus", "Turns"]
 
@@ -17,6 +16,6 @@ offer(
     {
         "plugin": ("TurnPlugin",),
         "running": ("Turns",),
-        "service": ("TurnLease", "TurnStatus"),  # which appends know, too
+        "service": ("TurnLease", "TurnStatus"),
     },
 )

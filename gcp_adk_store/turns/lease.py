@@ -30,7 +30,7 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import MAX_HOLDER, Turn, has_room, require_room
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.append.run import Appender
-from gcp_adk_store.sessions.append.turn import TurnLease
+from gcp_adk_store.sessions.append.turn import HeldTurn
 from gcp_adk_store.sessions.read.known import FollowedDocuments
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
@@ -83,7 +83,7 @@ class Leases:
         message: str | None = None,
         or_enqueue: bool = False,
         is_wanted: Callable[[], bool],
-    ) -> TurnLease | None:
+    ) -> HeldTurn | None:
         """Take the turn of a session; 1 write, and 1 read unless this process had its last turn.
 
         *by_force_from* is the fence of a turn that is taken from its holder, if it still runs. *seen* is what
@@ -104,7 +104,7 @@ class Leases:
         sent: int | None = None
         was_enqueued = False
 
-        def decide(found: StoredSession | None, attempts: Attempts) -> Decision[TurnLease | None]:
+        def decide(found: StoredSession | None, attempts: Attempts) -> Decision[HeldTurn | None]:
             nonlocal since, sent, was_enqueued
             stored = _living(found)
             turn = stored.turn or Turn()
@@ -137,7 +137,7 @@ class Leases:
 
             write = write_turn(self._layout.session(key), stored, taken, inbox=changed)
 
-            def hold(written: Sequence[Written]) -> TurnLease:
+            def hold(written: Sequence[Written]) -> HeldTurn:
                 self._followed.committed([write], written)
                 now = replace(stored, update_time=written[0].update_time, inbox=inbox)
                 lease = self._lease(now, taken, lease_s=lease_s, since=since, own=own)
@@ -152,8 +152,8 @@ class Leases:
 
     def _lease(
         self, stored: StoredSession, turn: Turn, *, lease_s: float, since: float, own: str | None
-    ) -> TurnLease:
-        lease = TurnLease(self._storage, stored.key, stored, turn, lease_s=lease_s, since=since)
+    ) -> HeldTurn:
+        lease = HeldTurn(self._storage, stored.key, stored, turn, lease_s=lease_s, since=since)
         lease.own = own if own in stored.inbox else None
         return lease
 
@@ -192,7 +192,7 @@ class Leases:
                     return stored
                 fence, until = stored.turn.fence, stored.turn.until or 0.0
 
-    async def renew(self, hold: TurnLease) -> None:
+    async def renew(self, hold: HeldTurn) -> None:
         """Move the end of a lease, and notice a request to stop; 1 write.
 
         Raises:
@@ -206,7 +206,7 @@ class Leases:
 
         await self._change(hold, change)
 
-    async def release(self, hold: TurnLease, *, only_if_empty: bool = False) -> bool:
+    async def release(self, hold: HeldTurn, *, only_if_empty: bool = False) -> bool:
         """End a turn; 1 write. Return whether it has ended.
 
         With *only_if_empty* it goes on if a message waits, whose sender relies on its holder. The message
@@ -228,13 +228,13 @@ class Leases:
         self.remember(hold)
         return True
 
-    def remember(self, hold: TurnLease) -> None:
+    def remember(self, hold: HeldTurn) -> None:
         """Remember the session after the turn *hold*, which has ended."""
         if hold.inbox_time == hold.known.update_time:
             self._known.put(hold.key, replace(hold.known, turn=hold.turn.released, inbox=tuple(hold.inbox)))
 
     async def _change(
-        self, hold: TurnLease, change: Callable[[StoredSession], Write | None], *, is_release: bool = False
+        self, hold: HeldTurn, change: Callable[[StoredSession], Write | None], *, is_release: bool = False
     ) -> bool:
         """Commit what *change* makes of the header, read again if others changed it; ``None`` is nothing."""
 
@@ -349,7 +349,7 @@ class Leases:
         return None if stored.marker.has_expired(self._documents.clock.now()) else stored
 
 
-async def keep(leases: Leases, hold: TurnLease, appends: Appender) -> None:
+async def keep(leases: Leases, hold: HeldTurn, appends: Appender) -> None:
     """Renew the lease of *hold* until it ends; *appends* of the session's service renew it, too."""
     part_s = hold.lease_s / RENEWALS
     pause_s = 0.0

@@ -11,7 +11,7 @@ from gcp_adk_store.errors import InvalidInputError, SessionMissingError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import require_times
 from gcp_adk_store.model.sessions import Marker
-from gcp_adk_store.sessions.append.turn import TurnLease, enter, held, leave
+from gcp_adk_store.sessions.append.turn import HeldTurn, enter, held, leave
 from gcp_adk_store.sessions.read.session_objects import mark, marker_of
 from gcp_adk_store.turns.service import LEASE_S, WAIT_S, HeldTurns, OnBusy
 
@@ -50,7 +50,7 @@ class TurnPlugin(BasePlugin):
         self._wait_s = wait_s
         self._lease_s = lease_s
         self._closing: set[asyncio.Task[None]] = set()
-        self._running: dict[str, tuple[TurnLease, AsyncExitStack]] = {}
+        self._running: dict[str, tuple[HeldTurn, AsyncExitStack]] = {}
 
     async def on_user_message_callback(
         self,

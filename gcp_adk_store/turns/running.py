@@ -29,7 +29,7 @@ from gcp_adk_store.model.session_fields import require_message, require_times
 from gcp_adk_store.model.sessions import HistoryConfig
 from gcp_adk_store.model.state import persistent, split_scopes
 from gcp_adk_store.sessions.append.queue import IDLE_TURNS
-from gcp_adk_store.sessions.append.turn import TurnLease, enter
+from gcp_adk_store.sessions.append.turn import HeldTurn, enter
 from gcp_adk_store.turns.service import LEASE_S, WAIT_S, HeldTurns, OnBusyRun, naming
 
 _SCOPE: Final = "isolation_scope"
@@ -262,7 +262,7 @@ class Turns(HeldTurns):
 
     async def _begin(
         self, runner: Runner, ids: dict[str, Any], text: str | None, **options: Any
-    ) -> TurnLease | None:
+    ) -> HeldTurn | None:
         """Take the turn with the message *text*, and make a session that is missing if the runner does so."""
         try:
             return await self.begin(**ids, text=text, **options)
@@ -274,7 +274,7 @@ class Turns(HeldTurns):
         return await self.begin(**ids, text=text, **options)
 
     async def _answers(
-        self, hold: TurnLease, runner: Runner, run_config: RunConfig | None, own: "_Message | None" = None
+        self, hold: HeldTurn, runner: Runner, run_config: RunConfig | None, own: "_Message | None" = None
     ) -> AsyncGenerator[Event, None]:
         """Answer what waits, and *own*, until nothing does and the turn has ended, or it is asked to stop.
 
@@ -305,13 +305,13 @@ class Turns(HeldTurns):
         for event in final:
             yield event
 
-    async def _flush_if(self, hold: TurnLease, final: list[Event]) -> None:
+    async def _flush_if(self, hold: HeldTurn, final: list[Event]) -> None:
         if final or hold.has_claimed:
             await self._flush(hold)
 
     async def _answer(
         self,
-        hold: TurnLease,
+        hold: HeldTurn,
         runner: Runner,
         run_config: RunConfig | None,
         message: "_Message",
@@ -334,7 +334,7 @@ class Turns(HeldTurns):
 
     async def _events(
         self,
-        hold: TurnLease,
+        hold: HeldTurn,
         runner: Runner,
         message: "_Message",
         run_config: RunConfig | None,
@@ -417,7 +417,7 @@ class _Message:
         return str(WaitingMessage(id=self.id, message=message, time=now, state_delta=delta))
 
 
-def _next_message(hold: TurnLease, own: _Message | None) -> _Message | None:
+def _next_message(hold: HeldTurn, own: _Message | None) -> _Message | None:
     """Return the message to answer: the first that waits, else *own*, unless the runner has it already."""
     text = hold.first_waiting
     if text is None:

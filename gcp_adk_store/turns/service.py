@@ -24,7 +24,7 @@ from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import MAX_WAITING_BYTES, Turn, has_room, require_times
 from gcp_adk_store.model.sessions import StoredSession, read_of
-from gcp_adk_store.sessions.append.turn import FirstRead, TurnLease, enter, held, leave
+from gcp_adk_store.sessions.append.turn import FirstRead, HeldTurn, enter, held, leave
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.turns.lease import Leases, TurnRunsError, keep, logger, require_free
 
@@ -50,6 +50,29 @@ class TurnStatus:
     """Whether its holder was asked to stop."""
     waiting: tuple[str, ...]
     """The ids of the messages that wait, in order."""
+
+
+class TurnLease:
+    """A turn of a session that this process holds."""
+
+    def __init__(self, turn: HeldTurn) -> None:
+        """Show *turn*, as :meth:`Turns.hold` does."""
+        self._turn = turn
+
+    @property
+    def fence(self) -> int:
+        """The number of the turn; each turn of a session has a higher one."""
+        return self._turn.fence
+
+    @property
+    def abort_signal(self) -> asyncio.Event:
+        """Set when somebody asks the turn to stop, and when it is lost."""
+        return self._turn.abort_signal
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether this process knows that another turn has taken its place."""
+        return self._turn.is_lost
 
 
 @contextmanager
@@ -149,13 +172,13 @@ class HeldTurns:
         ids = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
         outer = held(self._sessions.storage, SessionKey(app=app_name, user=user_id, session=session_id))
         if outer is not None and not outer.is_lost and not outer.has_ended:
-            yield outer
+            yield TurnLease(outer)
             return
         hold = await self.take(**ids, on_busy=on_busy, wait_s=wait_s, lease_s=lease_s)
         async with self.kept(hold):
             enter(hold)
             try:
-                yield hold
+                yield TurnLease(hold)
             finally:
                 leave(hold)
 
@@ -169,7 +192,7 @@ class HeldTurns:
         on_busy: OnBusy = "wait",
         wait_s: float = WAIT_S,
         lease_s: float = LEASE_S,
-    ) -> TurnLease:
+    ) -> HeldTurn:
         """Take a turn without a block; :meth:`kept` renews and releases it. The rest is as :meth:`hold`."""
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         hold = await self._take(key, on_busy=on_busy, wait_s=wait_s, lease_s=lease_s)
@@ -188,7 +211,7 @@ class HeldTurns:
         wait_s: float = WAIT_S,
         lease_s: float = LEASE_S,
         config: GetSessionConfig | None = None,
-    ) -> TurnLease | None:
+    ) -> HeldTurn | None:
         """Take a turn, and store the message *text* in the same write if it fits; ``Turns.run`` calls it.
 
         The first read of the session in the turn, with *config*, happens beside this write if this process
@@ -208,7 +231,7 @@ class HeldTurns:
             return await self._take(key, on_busy=how, wait_s=wait_s, lease_s=lease_s, begins=begins)
 
     @asynccontextmanager
-    async def kept(self, hold: TurnLease) -> AsyncIterator[None]:
+    async def kept(self, hold: HeldTurn) -> AsyncIterator[None]:
         """Renew the turn *hold* while the block runs, and release it at the end, when all of it is stored."""
         keeping = asyncio.create_task(keep(self._leases, hold, self._appends))
         try:
@@ -278,7 +301,7 @@ class HeldTurns:
         state = None if waiting.state_delta is None else await hooks.of_state(waiting.state_delta)
         return str(replace(waiting, message=await hooks.of_message(waiting.message), state_delta=state))
 
-    async def _release_if_empty(self, hold: TurnLease) -> bool:
+    async def _release_if_empty(self, hold: HeldTurn) -> bool:
         """Store what the turn *hold* appended; end it unless a message waits. Return whether it has ended.
 
         The commit of the last append ends it; if all is stored already, it takes 1 write. A turn that was
@@ -300,12 +323,12 @@ class HeldTurns:
                 return await self._leases.release(hold, only_if_empty=True)
         return True
 
-    async def _refresh(self, hold: TurnLease) -> None:
+    async def _refresh(self, hold: HeldTurn) -> None:
         """Read the inbox of a session whose turn is *hold*; 1 read."""
         async with self._permits.permit(hold.key):
             hold.learn(await self._leases.header(hold.key))
 
-    async def _flush(self, hold: TurnLease) -> None:
+    async def _flush(self, hold: HeldTurn) -> None:
         """Wait until the appends of the turn *hold* are stored."""
         await self._appends.flush_session(hold.key, hold)
 
@@ -317,7 +340,7 @@ class HeldTurns:
         wait_s: float,
         lease_s: float,
         begins: "_Begins | None" = None,
-    ) -> TurnLease | None:
+    ) -> HeldTurn | None:
         require_times(wait_s=wait_s, lease_s=lease_s)
         ends_at = machine.monotonic() + wait_s
         seen: StoredSession | None = None
@@ -346,11 +369,11 @@ class HeldTurns:
         by_force_from: int | None,
         seen: StoredSession | None,
         begins: "_Begins | None",
-    ) -> TurnLease | None:
+    ) -> HeldTurn | None:
         """Take the turn if it is free; a caller that is cancelled meanwhile leaves it free."""
         is_wanted = True
 
-        async def take(seen: StoredSession | None) -> TurnLease | None:
+        async def take(seen: StoredSession | None) -> HeldTurn | None:
             return await self._leases.take(
                 key,
                 lease_s=lease_s,
@@ -374,10 +397,10 @@ class HeldTurns:
     async def _take_and_read(
         self,
         key: SessionKey,
-        take: Callable[[StoredSession | None], Awaitable[TurnLease | None]],
+        take: Callable[[StoredSession | None], Awaitable[HeldTurn | None]],
         seen: StoredSession | None,
         begins: _Begins,
-    ) -> TurnLease | None:
+    ) -> HeldTurn | None:
         """Take the turn and read the session, at once if the read is not what the turn requires.
 
         Where another turn runs, and the caller does not wait for its end, the history is not read.
@@ -411,7 +434,7 @@ class HeldTurns:
             hold.first_read = FirstRead(begins.config, found)
         return hold
 
-    async def _end(self, hold: TurnLease) -> None:
+    async def _end(self, hold: HeldTurn) -> None:
         await self._appends.drain(hold.key)
         if hold.is_lost or hold.has_ended:
             hold.has_ended = True
@@ -425,7 +448,7 @@ class HeldTurns:
         finally:
             hold.has_ended = True
 
-    async def _give_back(self, taking: "asyncio.Task[TurnLease | None]") -> None:
+    async def _give_back(self, taking: "asyncio.Task[HeldTurn | None]") -> None:
         with suppress(StoreError):
             if (hold := await taking) is not None:
                 await self._end(hold)

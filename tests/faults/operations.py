@@ -26,7 +26,7 @@ from gcp_adk_store.codec.names import upload_name
 from gcp_adk_store.kernel.calls import operation
 from gcp_adk_store.kernel.ports import Embedder
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
-from gcp_adk_store.sessions.append.turn import TurnLease
+from gcp_adk_store.sessions.append.turn import HeldTurn
 from gcp_adk_store.tasks import PushNotificationConfigStore, TaskStore
 from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.turns import Turns
@@ -298,7 +298,7 @@ class Turning(Turns):
     """Turns whose renewal is a call."""
 
     @operation
-    async def renew(self, hold: TurnLease, *, app_name: str, user_id: str, session_id: str) -> None:
+    async def renew(self, hold: HeldTurn, *, app_name: str, user_id: str, session_id: str) -> None:
         """Do what a heartbeat does."""
         del app_name, user_id, session_id
         await self._leases.renew(hold)
@@ -307,7 +307,7 @@ class Turning(Turns):
 class DuringTurn(Operation):
     """Any call during a turn of the session in which two messages wait."""
 
-    def __init__(self, call: Callable[[Turning, TurnLease], Any]) -> None:
+    def __init__(self, call: Callable[[Turning, HeldTurn], Any]) -> None:
         self._call = call
 
     async def prepare(self, world: World) -> None:
@@ -323,7 +323,7 @@ class DuringTurn(Operation):
         turns = Turning(world.sessions(acting=True))
         stored = await others._leases.header(KEY)
         assert stored.turn is not None
-        hold = TurnLease(turns.sessions.storage, KEY, stored, stored.turn, lease_s=DAY_S, since=0.0)
+        hold = HeldTurn(turns.sessions.storage, KEY, stored, stored.turn, lease_s=DAY_S, since=0.0)
         return turns, hold
 
     async def act(self, held: Any) -> Any:

@@ -79,6 +79,16 @@ async def test_services_show_nothing_of_their_inside_and_name_no_cloud() -> None
         assert not any(name in repr(service) for service in services for name in ("Firestore", "Gcs"))
 
 
+async def test_a_turn_shows_what_its_holder_needs() -> None:
+    """What its appends know of it is in no completion of an editor."""
+    who: dict[str, Any] = {"app_name": "app", "user_id": "ada", "session_id": "s"}
+    async with Store.local(":memory:") as store:
+        await store.sessions.create_session(**who)
+        async with store.turns.hold(**who) as turn, store.turns.hold(**who) as inner:
+            assert {"abort_signal", "fence", "is_lost"} == {name for name in dir(turn) if name[0] != "_"}
+            assert (1, turn.abort_signal) == (inner.fence, inner.abort_signal)
+
+
 def classes_in(hint: Any) -> Iterator[type[Any]]:
     """Yield the classes of this package that *hint* names, within others as well."""
     if inspect.isclass(hint) and hint.__module__.startswith("gcp_adk_store"):

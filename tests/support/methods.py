@@ -17,6 +17,7 @@ from gcp_adk_store.model.payloads import PayloadPlace
 
 INTERNAL: Final = frozenset(
     {
+        "begin",
         "delete_push_configs",
         "delete_task",
         "get_task",

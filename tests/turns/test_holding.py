@@ -43,13 +43,14 @@ async def test_a_second_turn_is_refused_with_the_holder_and_the_end_of_its_lease
 ) -> None:
     """Nothing was written, and the error pickles."""
     await made(store)
-    async with store.turns.hold(**WHO, lease_s=60) as turn:
+    async with store.turns.hold(**WHO, lease_s=60):
+        status = await store.turns.status(**WHO)
         with pytest.raises(SessionBusyError) as caught:
             async with other.turns.hold(**WHO, on_busy="reject"):
                 pytest.fail("two turns at once")
-        assert turn.turn.holder == caught.value.holder
+        assert status.holder == caught.value.holder
         assert 1 == caught.value.fence
-        assert turn.turn.until == pytest.approx(caught.value.until, abs=0.001)
+        assert status.until == pytest.approx(caught.value.until, abs=0.001)
         assert 0 < (caught.value.retry_after_s or 0) <= 60
         again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301  # its own
         assert (caught.value.holder, caught.value.until) == (again.holder, again.until)
@@ -166,12 +167,12 @@ async def test_a_lease_counts_as_renewed_since_its_write_began(
 
     monkeypatch.setattr(documents, "commit", slow_commit)
     async with store.turns.hold(**WHO) as turn:
-        assert turn.renewed_at <= began[-1]
+        assert turn._turn.renewed_at <= began[-1]
         held = await read(store.sessions, WHO)
         await store.sessions.append_event(held, event("one"))
-        assert began[0] < turn.renewed_at <= began[1]
-        await store.turns._leases.renew(turn)
-        assert began[1] < turn.renewed_at <= began[2]
+        assert began[0] < turn._turn.renewed_at <= began[1]
+        await store.turns._leases.renew(turn._turn)
+        assert began[1] < turn._turn.renewed_at <= began[2]
 
 
 @pytest.mark.usefixtures("frequent_heartbeats")
@@ -203,7 +204,7 @@ async def test_appends_after_a_heartbeat_take_no_read(store: Store, calls: Calls
     """The handle does not know the update time after the heartbeat; the turn does."""
     held = await made(store)
     async with store.turns.hold(**WHO) as turn:
-        await store.turns._leases.renew(turn)  # what the heartbeat calls
+        await store.turns._leases.renew(turn._turn)  # what the heartbeat calls
         calls.take()
         await store.sessions.append_event(held, event("one"))
         assert (0, 1) == calls.take()
@@ -275,7 +276,7 @@ async def test_a_request_to_stop_is_noticed_through_a_handle_that_was_read_after
         await other.turns.request_abort(**WHO)
         held = await read(store.sessions, WHO)
         await store.sessions.append_event(held, event("one"))
-        await store.turns._leases.renew(turn)
+        await store.turns._leases.renew(turn._turn)
         await asyncio.wait_for(turn.abort_signal.wait(), 60)
         assert (await other.turns.status(**WHO)).abort
 

@@ -54,9 +54,6 @@ LONG: Final = {
 }
 """The classes that are so long that each has a page of its own: the names of these pages."""
 
-MEMBERS: Final = {"TurnLease": ("fence", "abort_signal", "is_lost")}
-"""The members that are public, of classes that this package itself uses, too."""
-
 _PACKAGES: Final = {
     "errors": "errors",
     "sessions": "sessions",
@@ -130,9 +127,6 @@ def _page(title: str, about: str, package: str, names: list[str]) -> str:
     for name in names:
         if name not in elsewhere:
             lines += ["", f"## {name}", "", f"::: {package}.{name}"]
-            if name in MEMBERS:
-                members = f"      members: [{', '.join(MEMBERS[name])}]"
-                lines += ["    options:", members, "      merge_init_into_class: false"]
             for base in _long_bases(getattr(module, name)):
                 lines += ["    options:", "      inherited_members: false", ""]
                 lines.append(f"All else is as [`{base}`]({LONG[base]}.md) says.")

@@ -42,7 +42,7 @@ from gcp_adk_store.model.sessions import (
     resolve_outcome,
 )
 from gcp_adk_store.sessions.append.encode import EncodedAppend
-from gcp_adk_store.sessions.append.turn import TurnLease
+from gcp_adk_store.sessions.append.turn import HeldTurn
 from gcp_adk_store.sessions.lifecycle.renewal import Lifetimes
 from gcp_adk_store.sessions.read.completion import Found
 from gcp_adk_store.sessions.read.reader import SessionReader, segment_missing
@@ -97,7 +97,7 @@ class SessionRecorder:
         change: Spilled,
         *,
         merging: bool,
-        hold: TurnLease | None = None,
+        hold: HeldTurn | None = None,
         is_last: bool = True,
         anew: Callable[[], Awaitable[EncodedAppend]] | None = None,
     ) -> Appended:
@@ -148,7 +148,7 @@ class SessionRecorder:
         base: Marker,
         expiry: Expiry | None = None,
         *,
-        hold: TurnLease | None = None,
+        hold: HeldTurn | None = None,
         released: Turn | None = None,
         conflicts: int = 0,
     ) -> list[Write]:
@@ -243,7 +243,7 @@ class _Appending:
     base: Marker
     change: Spilled
     merging: bool
-    hold: TurnLease | None
+    hold: HeldTurn | None
     is_last: bool
     anew: Callable[[], Awaitable[EncodedAppend]] | None
     _is_behind: bool

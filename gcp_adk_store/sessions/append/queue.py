@@ -18,7 +18,7 @@ from gcp_adk_store.kernel.concurrency import Limiter, Permit
 from gcp_adk_store.kernel.operation import Operation
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.sessions.append.encode import EncodedAppend
-from gcp_adk_store.sessions.append.turn import TurnLease
+from gcp_adk_store.sessions.append.turn import HeldTurn
 from gcp_adk_store.sessions.read.session_objects import without_temporary
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class QueuedAppend:
     session: Session
     event: Event
     loop: asyncio.AbstractEventLoop
-    hold: TurnLease | None = None
+    hold: HeldTurn | None = None
     """The turn that it is a part of."""
     encoded: EncodedAppend | None = None
     is_in_handle: bool = False
@@ -251,7 +251,7 @@ class PendingAppends:
             self._failures[id(session)].is_reported = True
             raise error
 
-    def require_all(self, key: SessionKey | None = None, hold: TurnLease | None = None) -> None:
+    def require_all(self, key: SessionKey | None = None, hold: HeldTurn | None = None) -> None:
         """Require that no append of a turn, to a session, or to any, failed without being reported so far.
 
         A turn asks with its *hold*, and gets nothing of another one. Its end raises what failed in it, also
@@ -281,7 +281,7 @@ class PendingAppends:
 @dataclass(eq=False, slots=True)
 class _Failure:
     key: SessionKey
-    hold: TurnLease | None
+    hold: HeldTurn | None
     """The turn that the append was a part of."""
     session: "weakref.ref[Session]"
     failure: StoreError | None
@@ -315,7 +315,7 @@ class _LeftFailures:
     """
 
     def __init__(self) -> None:
-        self._of: dict[SessionKey, dict[TurnLease | None, _Failure]] = {}
+        self._of: dict[SessionKey, dict[HeldTurn | None, _Failure]] = {}
         self._counts: Counter[UserKey] = Counter()
 
     def __iter__(self) -> Iterator[_Failure]:

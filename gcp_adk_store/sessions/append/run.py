@@ -29,7 +29,7 @@ from gcp_adk_store.sessions.append.queue import (
     again,
     report_unawaited,
 )
-from gcp_adk_store.sessions.append.turn import TurnLease
+from gcp_adk_store.sessions.append.turn import HeldTurn
 from gcp_adk_store.sessions.read.completion import Found
 from gcp_adk_store.sessions.read.session_objects import apply_temporary, mark, marker_of
 from gcp_adk_store.settings import SessionLimits
@@ -93,7 +93,7 @@ class Appender:
             await self.follower.flush()
         self._pending.require_all()
 
-    async def flush_session(self, key: SessionKey, hold: TurnLease | None) -> None:
+    async def flush_session(self, key: SessionKey, hold: HeldTurn | None) -> None:
         """Wait until the appends of this event loop to one session, or to its turn *hold*, are stored."""
         await self.drain(key)
         self._pending.require_all(key, hold)

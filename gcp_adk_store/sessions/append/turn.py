@@ -27,7 +27,7 @@ class FirstRead:
     found: Found
 
 
-class TurnLease:
+class HeldTurn:
     """A turn of a session that this process holds, and what it knows of the stored session.
 
     Appends of one session in a process follow each other, so no two change it at once.
@@ -255,10 +255,10 @@ class TurnLease:
         )
 
 
-_HELD: Final[ContextVar[tuple[TurnLease, ...]]] = ContextVar("adk_store_turns", default=())
+_HELD: Final[ContextVar[tuple[HeldTurn, ...]]] = ContextVar("adk_store_turns", default=())
 
 
-def held(storage: SessionStorage, key: SessionKey) -> TurnLease | None:
+def held(storage: SessionStorage, key: SessionKey) -> HeldTurn | None:
     """Return the turn of a session of *storage* that the running code is a part of.
 
     Tasks that it starts have a copy of its context, and so its turn, also after the turn has ended.
@@ -269,12 +269,12 @@ def held(storage: SessionStorage, key: SessionKey) -> TurnLease | None:
     return None
 
 
-def enter(hold: TurnLease) -> None:
+def enter(hold: HeldTurn) -> None:
     """Make the running code a part of the turn *hold*."""
     _HELD.set((*_HELD.get(), hold))
 
 
-def leave(hold: TurnLease) -> None:
+def leave(hold: HeldTurn) -> None:
     """Take the running code out of the turn *hold*, in whichever context it runs."""
     _HELD.set(tuple(other for other in _HELD.get() if other is not hold))
 
