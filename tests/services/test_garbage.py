@@ -3,8 +3,10 @@
 import asyncio
 import os
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import grpc
 import pytest
@@ -177,33 +179,44 @@ async def test_nothing_of_a_document_that_cannot_be_read_is_removed(service: Ses
         assert [garbage] == await found_by(service)
 
 
-Put = Callable[[str, str], None]
+Put = Callable[..., None]
 
 
 @pytest.fixture
 def put(storage_emulator: Emulator) -> Put:
-    """Put an object of one byte into a bucket, round the library."""
+    """Put an object of one byte, which may say whose it is, into a bucket, round the library."""
 
-    def post(bucket: str, name: str) -> None:
+    def post(bucket: str, name: str, owner: str | None = None) -> None:
         objects = f"{storage_emulator.address}/upload/storage/v1/b/{bucket}/o"
         asked = {"uploadType": "media", "name": name}
         requests.post(objects, params=asked, data=b"x", timeout=60).raise_for_status()
+        if owner is not None:
+            one = f"{storage_emulator.address}/storage/v1/b/{bucket}/o/{quote(name, safe='')}"
+            requests.patch(one, json={"metadata": {"adkStoreOwner": owner}}, timeout=60).raise_for_status()
 
     return post
 
 
 @pytest.mark.emulators
 @pytest.mark.usefixtures("firestore_proxy")
+@pytest.mark.parametrize("owner", [None, "adk_apps/__x__", "adk_apps/", "adk_apps/a/adk_users/"])
 async def test_a_foreign_object_among_payloads_is_left_alone(
-    connect: Connect, adk_store_bucket: str, put: Put
+    connect: Connect, adk_store_bucket: str, put: Put, owner: str | None
 ) -> None:
-    """It does not say what it belongs to."""
-    put(adk_store_bucket, "adk-payloads/strange")
-    service = connect(bucket=adk_store_bucket)
-    (garbage,) = await found_by(service)
+    """It says not what it belongs to, or what cannot be; what comes after it is found."""
+    name = "adk-payloads/strange"
+    if owner is not None:
+        name = f"adk-payloads/{sha256(owner.encode()).hexdigest()[:32]}/shared/{'a' * 64}"
+    put(adk_store_bucket, name, owner)
+    service = connect(bucket=adk_store_bucket, limits=SMALL)
+    held = await service.create_session(**WHO)
+    for letter in "ab":
+        await service.append_event(held, event(delta={"mine": letter * 50}))
+    found = {garbage.kind: garbage for garbage in await found_by(service)}
 
-    assert (GarbageKind.UNREADABLE, "adk-payloads/strange") == (garbage.kind, garbage.name)
-    assert not await service.remove_garbage(garbage)
+    assert {GarbageKind.UNREADABLE, GarbageKind.PAYLOAD} == found.keys()
+    assert name == found[GarbageKind.UNREADABLE].name
+    assert not await service.remove_garbage(found[GarbageKind.UNREADABLE])
 
 
 async def test_stores_of_other_prefixes_are_not_looked_at(

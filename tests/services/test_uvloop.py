@@ -10,7 +10,7 @@ import uvloop
 from google.adk.events import Event, EventActions
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, Store
+from gcp_adk_store import Store
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 
@@ -55,36 +55,3 @@ def test_a_session_and_an_artifact_come_back(project: str, adk_store_bucket: str
     in_uvloop(work)
 
     assert [f"{n}" for n in range(19)] == texts
-
-
-@pytest.mark.usefixtures("firestore_emulator")
-def test_one_service_works_in_loops_of_both_kinds_at_once(project: str) -> None:
-    """Whoever waits is given its turn in its own loop."""
-    service = FirestoreSessionService(project=project)
-
-    async def begin() -> None:
-        await service.create_session(**WHO)
-
-    async def append() -> None:
-        session = await service.get_session(**WHO)
-        assert session is not None
-        shared.append(session)
-        both.wait(60)
-        for number in range(20):
-            await service.append_event(shared[0], Event(author=f"{number}"))
-
-    both = threading.Barrier(2)
-    shared: list[Any] = []
-    asyncio.run(begin())
-    other = threading.Thread(target=in_uvloop, args=(append,))
-    other.start()
-    asyncio.run(append())
-    other.join()
-
-    read = asyncio.run(service.get_session(**WHO))
-    assert read is not None
-    assert 40 == len(read.events)
-    assert {f"{number}": 2 for number in range(20)} == {
-        author: [event.author for event in read.events].count(author)
-        for author in dict.fromkeys(event.author for event in read.events)
-    }
