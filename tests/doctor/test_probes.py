@@ -10,7 +10,7 @@ from google.cloud.firestore import Client
 from google.cloud.storage import Client as StorageClient
 
 from gcp_adk_store import Store, StoreSettings
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults import Hold, Lose, Plan, Refuse, from_nth, nth, only
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
@@ -25,30 +25,27 @@ async def found(project: str, bucket: str | None = None) -> Findings:
 
 @pytest.fixture
 def documents_left(project: str, firestore_emulator: Emulator) -> Callable[[], list[str]]:
-    """List what lies in the database."""
+    """List what lies in the database, whatever goes wrong on the way to it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
+        client = Client(project=project)
 
     def left() -> list[str]:
-        client = Client(project=project)
         found = [
             reference.path for collection in client.collections() for reference in collection.list_documents()
         ]
         client.close()
         return found
 
-    assert firestore_emulator.address
     return left
 
 
 @pytest.fixture
 def objects_left(adk_store_bucket: str, storage_emulator: Emulator) -> Callable[[], list[str]]:
-    """List what lies in the bucket."""
-
-    def left() -> list[str]:
-        client: Any = StorageClient(project="demo", credentials=AnonymousCredentials())
-        return [blob.name for blob in client.list_blobs(adk_store_bucket)]
-
-    assert storage_emulator.address
-    return left
+    """List what lies in the bucket, whatever goes wrong on the way to it."""
+    options = {"api_endpoint": storage_emulator.address}
+    client: Any = StorageClient(project="demo", credentials=AnonymousCredentials(), client_options=options)
+    return lambda: [blob.name for blob in client.list_blobs(adk_store_bucket)]
 
 
 @pytest.mark.parametrize(
@@ -64,16 +61,14 @@ def objects_left(adk_store_bucket: str, storage_emulator: Emulator) -> Callable[
 async def test_a_document_that_fails_on_the_way_is_removed_or_named(
     project: str,
     documents_left: Callable[[], list[str]],
-    firestore_emulator: Emulator,
-    monkeypatch: pytest.MonkeyPatch,
+    firestore_proxy: FirestoreProxy,
     plan: Plan,
     *,
     stays: bool,
 ) -> None:
     """The error says what to do; what cannot be removed can be by hand."""
-    with FirestoreProxy(firestore_emulator.address, plan) as proxy, monkeypatch.context() as patch:
-        patch.setenv(FIRESTORE_VARIABLE, proxy.address)
-        finding = (await found(project))["documents"]
+    firestore_proxy.plan = plan
+    finding = (await found(project))["documents"]
     left = documents_left()
 
     assert "fail" == finding.status
@@ -83,22 +78,17 @@ async def test_a_document_that_fails_on_the_way_is_removed_or_named(
 
 
 async def test_a_caller_who_gives_up_leaves_no_document(
-    project: str,
-    documents_left: Callable[[], list[str]],
-    firestore_emulator: Emulator,
-    monkeypatch: pytest.MonkeyPatch,
+    project: str, documents_left: Callable[[], list[str]], firestore_proxy: FirestoreProxy
 ) -> None:
     """Ctrl-C while it waits for a read."""
     hold = Hold("before")
-    holding = only("BatchGetDocuments", nth(0, hold))
-    with FirestoreProxy(firestore_emulator.address, holding) as proxy, monkeypatch.context() as patch:
-        patch.setenv(FIRESTORE_VARIABLE, proxy.address)
-        task = asyncio.create_task(found(project))
-        await asyncio.to_thread(hold.reached.wait)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        hold.release()
+    firestore_proxy.plan = only("BatchGetDocuments", nth(0, hold))
+    task = asyncio.create_task(found(project))
+    await asyncio.to_thread(hold.reached.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    hold.release()
 
     assert [] == documents_left()
 
@@ -108,17 +98,12 @@ async def test_an_object_that_fails_on_the_way_is_removed(
     project: str,
     adk_store_bucket: str,
     objects_left: Callable[[], list[str]],
-    storage_emulator: Emulator,
-    monkeypatch: pytest.MonkeyPatch,
+    storage_proxy: StorageProxy,
     number: int,
 ) -> None:
     """At any of its requests, after the one that looks for the bucket: the error names the permission."""
-    with (
-        StorageProxy(storage_emulator.address, nth(number, Refuse(403))) as proxy,
-        monkeypatch.context() as patch,
-    ):
-        patch.setenv(STORAGE_VARIABLE, proxy.address)
-        finding = (await found(project, adk_store_bucket))["objects"]
+    storage_proxy.plan = nth(number, Refuse(403))
+    finding = (await found(project, adk_store_bucket))["objects"]
 
     assert "lacks storage.objects." in finding.says
     assert "could not be deleted" not in finding.says
@@ -126,56 +111,38 @@ async def test_an_object_that_fails_on_the_way_is_removed(
 
 
 async def test_an_object_whose_answer_is_lost_lives_all_the_same(
-    project: str,
-    adk_store_bucket: str,
-    objects_left: Callable[[], list[str]],
-    storage_emulator: Emulator,
-    monkeypatch: pytest.MonkeyPatch,
+    project: str, adk_store_bucket: str, objects_left: Callable[[], list[str]], storage_proxy: StorageProxy
 ) -> None:
     """It is its own that is there already."""
-    with StorageProxy(storage_emulator.address, nth(1, Lose())) as proxy, monkeypatch.context() as patch:
-        patch.setenv(STORAGE_VARIABLE, proxy.address)
-        finding = (await found(project, adk_store_bucket))["objects"]
+    storage_proxy.plan = nth(1, Lose())
+    finding = (await found(project, adk_store_bucket))["objects"]
 
     assert "ok" == finding.status
     assert [] == objects_left()
 
 
 async def test_a_caller_who_gives_up_leaves_no_object(
-    project: str,
-    adk_store_bucket: str,
-    objects_left: Callable[[], list[str]],
-    storage_emulator: Emulator,
-    monkeypatch: pytest.MonkeyPatch,
+    project: str, adk_store_bucket: str, objects_left: Callable[[], list[str]], storage_proxy: StorageProxy
 ) -> None:
     """Ctrl-C while it is on its way: its deletion waits for it."""
     writing, deleting = Hold("before"), Hold("before")
     held = {1: writing, 2: deleting}
-    with (
-        StorageProxy(storage_emulator.address, lambda call: held.get(call.number)) as proxy,
-        monkeypatch.context() as patch,
-    ):
-        patch.setenv(STORAGE_VARIABLE, proxy.address)
-        task = asyncio.create_task(found(project, adk_store_bucket))
-        await asyncio.to_thread(writing.reached.wait)
-        task.cancel()
-        came_first = await asyncio.to_thread(deleting.reached.wait, 0.2)
-        deleting.release()
-        writing.release()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+    storage_proxy.plan = lambda call: held.get(call.number)
+    task = asyncio.create_task(found(project, adk_store_bucket))
+    await asyncio.to_thread(writing.reached.wait)
+    task.cancel()
+    came_first = await asyncio.to_thread(deleting.reached.wait, 0.2)
+    deleting.release()
+    writing.release()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
     assert not came_first
     assert [] == objects_left()
 
 
 async def test_nobody_meets_them(
-    adk_store: Store,
-    project: str,
-    adk_store_bucket: str,
-    firestore_emulator: Emulator,
-    storage_emulator: Emulator,
-    monkeypatch: pytest.MonkeyPatch,
+    adk_store: Store, project: str, adk_store_bucket: str, request: pytest.FixtureRequest
 ) -> None:
     """Neither listings nor the collector, even of an app of the folder's name."""
     seen: list[object] = []
@@ -189,20 +156,14 @@ async def test_nobody_meets_them(
 
     await look()  # by its own connections
     in_database, in_bucket = Hold("before"), Hold("before")
-    holding = only("BatchGetDocuments", nth(0, in_database))
-    with (
-        FirestoreProxy(firestore_emulator.address, holding) as firestore,
-        StorageProxy(storage_emulator.address, nth(2, in_bucket)) as storage,
-        monkeypatch.context() as patch,
-    ):
-        patch.setenv(FIRESTORE_VARIABLE, firestore.address)
-        patch.setenv(STORAGE_VARIABLE, storage.address)
-        task = asyncio.create_task(found(project, adk_store_bucket))
-        for hold in (in_database, in_bucket):
-            await asyncio.to_thread(hold.reached.wait)
-            await look()
-            hold.release()
-        findings = await task
+    request.getfixturevalue("firestore_proxy").plan = only("BatchGetDocuments", nth(0, in_database))
+    request.getfixturevalue("storage_proxy").plan = nth(2, in_bucket)
+    task = asyncio.create_task(found(project, adk_store_bucket))
+    for hold in (in_database, in_bucket):
+        await asyncio.to_thread(hold.reached.wait)
+        await look()
+        hold.release()
+    findings = await task
 
     assert ["ok", "ok"] == [findings[name].status for name in ("documents", "objects")]
     assert [] == seen
