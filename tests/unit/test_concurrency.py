@@ -9,6 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from gcp_adk_store import OverloadedError, UnavailableError
 from gcp_adk_store.artifacts.files import to_its_end
@@ -408,61 +410,35 @@ async def test_others_have_their_turn_between_calls_that_wait_for_nothing(
     assert turns.count >= 1000 // 32
 
 
-@pytest.fixture
-def cache() -> Lru[str, str]:
-    """Texts of 100 characters together."""
-    return Lru(100, size_of=len)
+def size_of(value: int) -> int:
+    """Return the size of a value of the memory below."""
+    return value
 
 
-def known(cache: Lru[str, str]) -> str:
-    """Return the keys whose values *cache* has, without a use of them that it would count."""
-    return "".join(sorted(cache._known))
+STEPS = st.tuples(st.sampled_from("abcd"), st.sampled_from(["look", "forget"]) | st.integers(0, 6))
 
 
-def test_the_least_recently_used_is_forgotten_first(cache: Lru[str, str]) -> None:
-    """As many as it takes to stay within the bound."""
-    for key in "abc":
-        cache.put(key, "x" * 33)
-    cache.lookup("a")
-    cache.put("d", "x" * 60)
+@pytest.mark.parametrize("has_sizes", [True, False])
+@given(capacity=st.integers(0, 5), steps=st.lists(STEPS))
+@example(capacity=5, steps=[("a", 2), ("b", 2), ("a", "look"), ("c", 3), ("d", 6)])
+def test_a_memory_keeps_what_was_used_last(
+    capacity: int, steps: list[tuple[str, int | str]], *, has_sizes: bool
+) -> None:
+    """As much as its capacity; what is larger is not kept, and drives nothing out."""
+    memory = Lru[str, int](capacity, size_of) if has_sizes else Lru[str, int](capacity)
+    kept: dict[str, int] = {}
+    for key, step in steps:
+        if step == "look":
+            assert kept.get(key) == memory.lookup(key)
+            kept |= {key: kept.pop(key)} if key in kept else {}  # now it is the last
+            continue
+        kept.pop(key, None)
+        if isinstance(step, str):
+            memory.forget(key.__eq__)
+            continue
+        memory.put(key, step)
+        kept |= {key: step} if not has_sizes or step <= capacity else {}
+        while (sum(kept.values()) if has_sizes else len(kept)) > capacity:
+            del kept[next(iter(kept))]
 
-    assert "ad" == known(cache)
-
-
-def test_without_sizes_the_values_are_counted() -> None:
-    """A capacity of 0 keeps none."""
-    three, none = Lru[int, str](3), Lru[int, str](0)
-    for number in range(5):
-        three.put(number, "x")
-        none.put(number, "x")
-
-    assert [2, 3, 4] == [number for number in range(5) if three.lookup(number)]
-    assert [] == [number for number in range(5) if none.lookup(number)]
-
-
-def test_one_that_does_not_fit_is_not_kept(cache: Lru[str, str]) -> None:
-    """And drives nothing out."""
-    cache.put("a", "x" * 100)
-    cache.put("b", "x" * 101)
-
-    assert "a" == known(cache)
-
-
-def test_putting_again_counts_once(cache: Lru[str, str]) -> None:
-    """The last value counts."""
-    for size in (90, 10, 50):
-        cache.put("a", "x" * size)
-    cache.put("b", "y" * 50)
-
-    assert "ab" == known(cache)
-    assert "x" * 50 == cache.lookup("a")
-
-
-def test_what_is_forgotten_leaves_room(cache: Lru[str, str]) -> None:
-    """The keys that are meant, and no others."""
-    for key in "abc":
-        cache.put(key, "x" * 30)
-    cache.forget(lambda key: key in "ab")
-    cache.put("d", "x" * 70)
-
-    assert "cd" == known(cache)
+    assert kept == {key: found for key in "abcd" if (found := memory.lookup(key)) is not None}
