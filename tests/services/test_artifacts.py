@@ -29,7 +29,6 @@ from tests.services.conftest import WHO
 
 REPORT: dict[str, Any] = {**WHO, "filename": "report.txt"}
 TARGET: dict[str, Any] = {**WHO, "filename": "target"}
-REFERENCES = "artifact://apps/app/users"
 
 
 def bucket_of(artifacts: GcsArtifactService) -> Any:
@@ -68,29 +67,21 @@ async def test_a_version_describes_the_raw_object(artifacts: GcsArtifactService)
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"app_name": ""}, "app_name must not be empty"),
-    ({"user_id": "a/../b"}, "must not contain traversal segments"),
-    ({"session_id": "a\x00"}, "must not contain null bytes"),
     ({"session_id": "/x"}, "must not be an absolute path or start with a slash"),
-    ({"user_id": "C:x"}, "must not be drive-qualified"),
-    ({"app_name": "a/users/b"}, "must not contain reserved path segments"),
     ({"session_id": None}, "Session ID must be provided"),
     ({"filename": ""}, "filename must not be empty"),
     ({"filename": "a\nb"}, "line breaks"),
-    ({"filename": "x" * 1100}, "object name of 1119 bytes, the limit is 1024"),
+    ({"filename": "ü" * 506}, "object name of 1031 bytes, the limit is 1024"),
     ({"session_id": "user"}, "reserved value 'user'"),
-    ({"session_id": "user/x"}, "reserved value 'user'"),
     ({"artifact": types.Part()}, "must have either inline_data or text"),
     ({"artifact": file("")}, "must have a file_uri"),
     ({"artifact": binary(b"x", "image/é")}, "cannot be sent as a header"),
     ({"artifact": binary(b"x", "image/png\n")}, "cannot be sent as a header"),
     ({"artifact": file("gs://a/b", "image/\ud800")}, "cannot be sent as a header"),
     ({"artifact": file("gs://b/\ud800")}, "file_uri holds a lone surrogate"),
-    ({"filename": "ü" * 506}, "object name of 1031 bytes, the limit is 1024"),
     ({"artifact": {"text": 3}}, "artifact is no Part, at text"),
     ({"artifact": {1: 2}}, "artifact is no Part: its keys are not all texts"),
-    ({"artifact": file("artifact://nonsense")}, "Invalid artifact reference URI"),
-    ({"artifact": file(f"{REFERENCES}/else/artifacts/f/versions/0")}, "same app and user scope"),
-    ({"artifact": file(f"{REFERENCES}/user/sessions/else/artifacts/f/versions/0")}, "same session scope"),
+    ({"artifact": reference({**TARGET, "session_id": "else"})}, "same session scope"),
     ({"custom_metadata": {"big": "x" * 9000}}, "the limit is 8192"),
     ({"custom_metadata": {"no": object()}}, "JSON cannot hold"),
     ({"custom_metadata": {3: "x"}}, "a key of custom_metadata must be a string, not int"),
