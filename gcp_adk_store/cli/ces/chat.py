@@ -5,6 +5,7 @@ import json
 import sys
 import threading
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,34 +75,26 @@ _HELP: Final = """\
 Events are texts too: <event>session start</event>"""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options(options.TalkOptions):
+    session: str | None = options.given(
+        "Go on with this session of the store, or make it; a / in an id is written %2F.", "APP/USER/ID"
+    )
+    variables: dict[str, Any] | None = options.given(
+        "Variables of a new session, in place of the declared defaults.", type=options.OBJECT
+    )
+    inspect: int | None = options.given(
+        "Show the conversation in the inspector on this port of this machine; 0 takes a free one.",
+        "PORT",
+        type=click.IntRange(0, 65535),
+    )
+
+
 @click.command(cls=options.RunsCode)
 @options.of_app
-@click.option(
-    "--session",
-    metavar="APP/USER/ID",
-    help="Go on with this session of the store, or make it; a / in an id is written %2F.",
-)
-@click.option(
-    "--variables", type=options.OBJECT, help="Variables of a new session, in place of the declared defaults."
-)
-@options.TalkOptions.given_to
-@click.option(
-    "--inspect",
-    metavar="PORT",
-    type=click.IntRange(0, 65535),
-    help="Show the conversation in the inspector on this port of this machine; 0 takes a free one.",
-)
+@_Options.given_to
 @place.place_options
-async def chat(
-    folder: Path,  # noqa: ARG001  # as of all commands of an app
-    app: Path,
-    *,
-    session: str | None,
-    variables: dict[str, Any] | None,
-    inspect: int | None,
-    chosen: options.TalkOptions,
-    **at: str | None,
-) -> Result:
+async def chat(folder: Path, app: Path, *, chosen: _Options, **at: str | None) -> Result:  # noqa: ARG001  # DIR
     """Talk with an agent app: each line is what the user says, and one turn.
 
     Lines that begin with / show the state, the calls and the log of the last turn, and who answers; /help
@@ -117,10 +110,10 @@ async def chat(
 
     read = chosen.read_app(app, allow_problems=chosen.allow_problems, whole=True)
     model = chosen.chosen_model()
-    key = None if session is None else options.key_of(session)
+    key = None if chosen.session is None else options.key_of(chosen.session)
     async with AsyncExitStack() as stack:
         where = "in memory, not stored"
-        kept = session is not None or any(at.values())
+        kept = key is not None or any(at.values())
         if not kept or place.chosen_settings(at).local == MEMORY:
             store = await stack.enter_async_context(Store.local(MEMORY))
         else:
@@ -136,10 +129,10 @@ async def chat(
             **chosen.conversation(),
         )
         async with conversation:
-            key = await _begun(conversation, store, key, variables)
+            key = await _begun(conversation, store, key, chosen.variables)
             click.echo(visible(f"{key} {where}; /help lists what can be shown"), err=True)
-            if inspect is not None:
-                address = await stack.enter_async_context(inspecting(store, where, inspect))
+            if chosen.inspect is not None:
+                address = await stack.enter_async_context(inspecting(store, where, chosen.inspect))
                 page = Links(address).to("session", Place(app=key.app, user=key.user, session=key.session))
                 click.echo(f"{page}&follow=1", err=True)
             try:

@@ -1,9 +1,9 @@
 """Lint an app, run its tests and its evaluations, with reports for people and for machines."""
 
-import dataclasses
 import importlib.util
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
@@ -86,7 +86,7 @@ def report(outcomes: "Sequence[Outcome]", *, junit: Path | None, suite: str = "c
         except OSError as exc:
             raise CannotLookError(f"{junit} cannot be written: {exc.strerror}") from exc
     failed = any(each.status in {"failed", "error"} for each in shown)
-    return Result([dataclasses.asdict(each) for each in shown], _lines(shown), status=int(failed))
+    return Result([asdict(each) for each in shown], _lines(shown), status=int(failed))
 
 
 def _lines(outcomes: "Sequence[Outcome]") -> list[RenderableType]:
@@ -134,7 +134,7 @@ def lint(folder: Path, app: Path, ignore: tuple[str, ...]) -> Result:
     if not (read.tools or read.callbacks or read.toolsets or read.problems):
         raise CannotLookError(f"{folder} has no Python of an agent app: expected tools/, agents/ or TOOL.py")
     found = [
-        dataclasses.replace(each, path=str(app / each.path))  # where an editor finds it
+        replace(each, path=str(app / each.path))  # where an editor finds it
         for each in ces.lint_app(read)
         if each.code not in ignore
     ]
@@ -146,27 +146,24 @@ def lint(folder: Path, app: Path, ignore: tuple[str, ...]) -> Result:
         lines.append(f"    {visible(each.fix)}")
     files, errors = len(read.tools) + len(read.callbacks), sum(each.severity == "error" for each in found)
     lines.append(f"{files} tools and callbacks: {errors} errors, {len(found) - errors} warnings")
-    return Result([dataclasses.asdict(each) for each in found], lines, status=int(errors > 0))
+    return Result([asdict(each) for each in found], lines, status=int(errors > 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TestOptions(options.AppOptions):
+    tests: Path | None = options.given(
+        "Folder of the tests; by default all of the other DIR.", **options.FOLDER
+    )
+    only: str | None = options.given("Run these tests alone.", type=click.Choice(["tools", "callbacks"]))
+    variables: dict[str, Any] = options.given(**options.DEFAULTS)
+    junit: Path | None = options.given(**options.JUNIT)
 
 
 @click.command("test", cls=options.RunsCode)
 @options.of_app
-@options.tests_option("all of the other DIR")
-@click.option("--only", type=click.Choice(["tools", "callbacks"]), help="Run these tests alone.")
-@options.defaults_option
-@options.AppOptions.given_to
+@_TestOptions.given_to
 @options.json_option
-@options.junit_option
-async def test(
-    folder: Path,
-    app: Path,
-    *,
-    tests: Path | None,
-    only: str | None,
-    junit: Path | None,
-    variables: dict[str, Any],
-    chosen: options.AppOptions,
-) -> Result:
+async def test(folder: Path, app: Path, *, chosen: _TestOptions) -> Result:
     """Run the tests of an agent app: of tools, in YAML, and of callbacks, in Python.
 
     Tests of tools are all YAML files in folders tool_tests; those of callbacks are the files test.py and
@@ -177,23 +174,23 @@ async def test(
     from gcp_adk_store.ces.testing.callback_checks import CallbackChecks  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.testing.tool_tests import ToolChecks  # noqa: PLC0415  # likewise
 
-    place = tests or folder
-    of_tools = [] if only == "callbacks" else _tool_files(place)
-    of_callbacks = [] if only == "tools" else _callback_files(app)
+    place = chosen.tests or folder
+    of_tools = [] if chosen.only == "callbacks" else _tool_files(place)
+    of_callbacks = [] if chosen.only == "tools" else _callback_files(app)
     if not (of_tools or of_callbacks):
         raise CannotLookError(
             f"{place} has no tests: put them into tool_tests/*.yaml, or into test.py beside python_code.py"
         )
     if of_callbacks and importlib.util.find_spec("pytest") is None:
         raise CannotLookError(f"callbacks are tested by pytest: {how_to_install('testing')}; or --only tools")
-    shared: dict[str, Any] = {"variables": variables}
+    shared: dict[str, Any] = {"variables": chosen.variables}
     shared["app"] = chosen.read_app(app, allow_problems=chosen.allow_problems)
     shared |= {"http": chosen.http(), "settings": chosen.settings()}
     async with chosen.opened_sandbox() as sandbox:
         outcomes = await ToolChecks(files=of_tools, sandbox=sandbox, **shared).run()
         walled = chosen.sandbox != "inprocess"
         outcomes += await CallbackChecks(files=of_callbacks, walled=walled, sandbox=sandbox, **shared).run()
-    return report(outcomes, junit=junit)
+    return report(outcomes, junit=chosen.junit)
 
 
 def _tool_files(folder: Path) -> list[Path]:
@@ -215,46 +212,34 @@ _OTHERS: Final = frozenset(
 """Folders beside evaluations. Their files are not evaluations, or need a model that plays the user."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _EvaluateOptions(options.TalkOptions):
+    tests: Path | None = options.given(
+        "Folder of the tests; by default evals/ of the project or the app, and evaluations/.",
+        **options.FOLDER,
+    )
+    name: tuple[str, ...] = options.given(
+        "Run the evaluation of this name; may be given several times.", "NAME", multiple=True
+    )
+    tag: tuple[str, ...] = options.given(
+        "Run those with this tag; may be given several times.", "TAG", multiple=True
+    )
+    expected: bool = options.given(
+        "Let the model reply as each golden turn expects, to test the callbacks and tools around it.",
+        is_flag=True,
+    )
+    similar: float | None = options.given(
+        "Least similarity to the expected text that passes; by default 0.8.", "SCORE", type=Number(0, 1)
+    )
+    variables: dict[str, Any] = options.given(**options.DEFAULTS)
+    junit: Path | None = options.given(**options.JUNIT)
+
+
 @click.command("eval", cls=options.RunsCode)
 @options.of_app
-@options.tests_option("evals/ of the project or the app, and evaluations/")
-@click.option(
-    "--name",
-    metavar="NAME",
-    multiple=True,
-    help="Run the evaluation of this name; may be given several times.",
-)
-@click.option(
-    "--tag", metavar="TAG", multiple=True, help="Run those with this tag; may be given several times."
-)
-@click.option(
-    "--expected",
-    is_flag=True,
-    help="Let the model reply as each golden turn expects, to test the callbacks and tools around it.",
-)
-@click.option(
-    "--similar",
-    metavar="SCORE",
-    type=Number(0, 1),
-    help="Least similarity to the expected text that passes; by default 0.8.",
-)
-@options.defaults_option
-@options.TalkOptions.given_to
+@_EvaluateOptions.given_to
 @options.json_option
-@options.junit_option
-async def evaluate(
-    folder: Path,
-    app: Path,
-    *,
-    tests: Path | None,
-    name: tuple[str, ...],
-    tag: tuple[str, ...],
-    expected: bool,
-    similar: float | None,
-    variables: dict[str, Any],
-    junit: Path | None,
-    chosen: options.TalkOptions,
-) -> Result:
+async def evaluate(folder: Path, app: Path, *, chosen: _EvaluateOptions) -> Result:
     """Run the evaluations of an agent app: golden conversations, and tests of turns.
 
     Each is a conversation of its own in memory. Ends with 1 if one fails or is malformed, with 2 if none is
@@ -266,19 +251,20 @@ async def evaluate(
     from gcp_adk_store.ces.testing.nodes import read_all  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.outcomes import Outcome  # noqa: PLC0415  # likewise
 
-    places = [tests] if tests is not None else _places(folder, app)
+    places = [chosen.tests] if chosen.tests is not None else _places(folder, app)
     files = [each for place in places for each in _files(place)]
     if not files:
         raise CannotLookError(
-            f"{tests or folder} has no evaluations: put them into evals/goldens/*.yaml beside the app, "
-            "or name their folder by --tests"
+            f"{chosen.tests or folder} has no evaluations: put them into evals/goldens/*.yaml beside the "
+            "app, or name their folder by --tests"
         )
     read = chosen.read_app(app, allow_problems=chosen.allow_problems, whole=True)
+    names, tags = chosen.name, set(chosen.tag)
     found = [
         each
         for each in read_all(files, read_evaluations)
         if isinstance(each, Outcome)
-        or ((not name or each.name in name) and (not tag or set(tag) & set(each.tags)))
+        or ((not names or each.name in names) and (not tags or tags & set(each.tags)))
     ]
     if not found:
         raise CannotLookError("no evaluation has such a name or tag")
@@ -286,13 +272,13 @@ async def evaluate(
         given = {**chosen.conversation(), "sandbox": sandbox, "use_fakes": chosen.fakes or read.uses_fakes}
         runs = EvaluationRuns(
             app=read,
-            model_for=_models(read, chosen, expected=expected),
+            model_for=_models(read, chosen),
             options=given,
-            variables=variables,
-            similar=SIMILAR if similar is None else similar,
+            variables=chosen.variables,
+            similar=SIMILAR if chosen.similar is None else chosen.similar,
         )
         outcomes = [each if isinstance(each, Outcome) else await runs.run(each) for each in found]
-    return report(outcomes, junit=junit, suite="ces eval")
+    return report(outcomes, junit=chosen.junit, suite="ces eval")
 
 
 def _places(whole: Path, app: Path) -> list[Path]:
@@ -318,14 +304,12 @@ def _is_exported(path: Path) -> bool:
     return path.stem == path.parent.name and path.resolve().parent.parent.name == "evaluations"
 
 
-def _models(
-    app: "ces.AgentApp", chosen: options.TalkOptions, *, expected: bool
-) -> "Callable[[Evaluation], BaseLlm]":
+def _models(app: "ces.AgentApp", chosen: _EvaluateOptions) -> "Callable[[Evaluation], BaseLlm]":
     """Return the model of each evaluation: one of all, a script for each by its name, or what it expects."""
     from gcp_adk_store.ces.conversation.models import as_model, read_script  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.testing.evaluation_runs import ExpectedModel  # noqa: PLC0415  # likewise
 
-    if expected:
+    if chosen.expected:
         if chosen.model or chosen.script:
             raise CannotLookError("give --expected without --model and --script")
         return lambda _: ExpectedModel()

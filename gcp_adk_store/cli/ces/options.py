@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, fields
 from functools import wraps
@@ -145,6 +145,23 @@ class Options:
 
         options = [click.option(f"--{each.name.replace('_', '-')}", **each.metadata) for each in fields(cls)]
         return with_options(call, *options)
+
+
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "says": "Variables, in place of the app's declared defaults.",
+    "type": OBJECT,
+    "default": "{}",
+}
+JUNIT: Final[Mapping[str, Any]] = {
+    "says": "Also write JUnit's XML to this file.",
+    "metavar": "FILE",
+    "type": click.Path(path_type=Path, dir_okay=False, writable=True),
+}
+FOLDER: Final[Mapping[str, Any]] = {
+    "metavar": "DIR",
+    "type": click.Path(path_type=Path, exists=True, file_okay=False),
+}
+"""What options of several commands have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,25 +375,6 @@ def key_of(session: str) -> "ces.SessionKey":
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-junit_option = click.option(
-    "--junit",
-    metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="Also write JUnit's XML to this file.",
-)
-defaults_option = click.option(
-    "--variables", type=OBJECT, default="{}", help="Variables, in place of the app's declared defaults."
-)
-
-
-def tests_option(where: str) -> Callable[[Command], Command]:
-    """Return the option of the folder of the tests, which are looked for *where* by default."""
-    return click.option(
-        "--tests",
-        metavar="DIR",
-        type=click.Path(path_type=Path, exists=True, file_okay=False),
-        help=f"Folder of the tests; by default {where}.",
-    )
 
 
 def with_options(command: Command, *options: Callable[[Command], Command]) -> Command:

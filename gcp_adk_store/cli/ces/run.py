@@ -33,9 +33,7 @@ _UNKNOWN_TOOL: Final = "UnknownToolError"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Options(options.CodeOptions):
     tools: Path | None = options.given(
-        "App, or folder of tools, whose tools the code may call.",
-        "DIR",
-        type=click.Path(path_type=Path, exists=True, file_okay=False),
+        "App, or folder of tools, whose tools the code may call.", **options.FOLDER
     )
     session: str | None = options.given(
         "Run on this session, which keeps what changes; a / in an id is written %2F. Without it the run is "
