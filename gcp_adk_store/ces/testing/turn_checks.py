@@ -52,8 +52,9 @@ class Expected:
             if found < similar and not (text.strip() and _contains(turn, text)):
                 expected = f"expected {_shortly(text)}: similarity {found:.2f}, wanted {similar:.2f}"
                 yield f"the agent says {_shortly(turn.text)}, {expected}"
-        if self.calls is not None and (wrong := [*self._wrong_calls(turn, similar, allows_extra_calls)]):
-            yield f"{'; '.join(wrong)}; {_called(turn)}"
+        wrong = self._wrong_calls(turn, similar=similar, allows_extra_calls=allows_extra_calls)
+        if self.calls is not None and (says := "; ".join(wrong)):
+            yield f"{says}; {_called(turn)}"
         for name, value in self.variables.items():
             if not is_equal(turn.variables.get(name), value):
                 yield f"{name} is {_json(turn.variables.get(name))}, expected {_json(value)}"
@@ -63,22 +64,15 @@ class Expected:
                 yield f"{name}{wanted}: {TYPES[name].shows(turn)}"
 
     def _wrong_calls(
-        self,
-        turn: ConversationTurn,
-        similar: float,
-        allows_extra_calls: bool,  # noqa: FBT001  # as above
+        self, turn: ConversationTurn, *, similar: float, allows_extra_calls: bool
     ) -> Iterator[str]:
         calls, uses = self.calls or (), turn.calls
-        owners = _owners(
-            [
-                [
-                    number
-                    for number, use in enumerate(uses)
-                    if use.name == call.name and fits(use.args, call.args, similar=similar)
-                ]
-                for call in calls
-            ]
-        )
+
+        def fitting(call: ExpectedCall) -> list[int]:
+            named = (number for number, use in enumerate(uses) if use.name == call.name)
+            return [number for number in named if fits(uses[number].args, call.args, similar=similar)]
+
+        owners = _owners([fitting(call) for call in calls])
         for number, call in enumerate(calls):
             if number not in owners.values():
                 yield f"no call of {call.name} {_json(call.args)}"
