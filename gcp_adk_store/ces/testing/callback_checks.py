@@ -8,8 +8,9 @@ import os
 import site
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -276,28 +277,27 @@ class _File:
         """Run a callback for a test, which answers for some of its tools."""
         turn = asyncio.Lock()
         self._answers = asyncio.Queue()  # without those that an earlier run did not wait for
-
-        def answered_by_the_test(name: str) -> Callable[[Mapping[str, Any]], Any]:
-            async def answer(args: Mapping[str, Any]) -> Any:
-                async with turn:  # calls in the background come side by side
-                    self._news.put_nowait({"call": name, "args": args})
-                    answered = await self._answers.get()
-                if "answer" not in answered:
-                    raise InvalidInputError(f"the test failed to answer in place of the tool {name}")
-                return answered["answer"]
-
-            return answer
-
         tools = [MockTool(name=name, response=response) for name, response in asked.tools.items()]
-        tools += [MockTool(name=name, response=answered_by_the_test(name)) for name in asked.functions]
+        tools += [MockTool(name=name, response=partial(self._answer, turn, name)) for name in asked.functions]
         try:
             return {"run": await self._run(asked, tools)}
         except (InvalidInputError, OverloadedError, SandboxRunError) as exc:
             return {"failed": str(exc)}
 
+    async def _answer(self, turn: asyncio.Lock, name: str, args: Mapping[str, Any]) -> Any:
+        """Return what the test answers in place of the tool *name*; calls in the background take turns."""
+        async with turn:
+            self._news.put_nowait({"call": name, "args": args})
+            answered = await self._answers.get()
+        if "answer" not in answered:
+            raise InvalidInputError(f"the test failed to answer in place of the tool {name}")
+        return answered["answer"]
+
     async def _run(self, asked: Asked, mocks: Sequence[MockTool]) -> dict[str, Any]:
-        """Run the callback beside a test on a session of its own."""
-        checks, folder = self.checks, self._folder()
+        """Run the callback beside the test on a session of its own."""
+        checks, code = self.checks, self.file.parent / CODE_FILE
+        if not code.resolve().is_relative_to(checks.app.folder.resolve()):
+            raise InvalidInputError(f"{code} is outside of the folder of the app")
         session = await checks.session(asked.state)
         if asked.said is not None:
             content = types.Content(role="user", parts=[types.Part(text=asked.said)])
@@ -309,8 +309,8 @@ class _File:
         ]
         async with checks.runtime([*tools, *mocks]) as runtime:
             ran = await runtime.run_callback(
-                self._kind(folder / CODE_FILE),
-                load_code(folder / CODE_FILE),
+                self._kind(code),
+                load_code(code),
                 SessionKey.of_session(session),
                 invocation_id="turn",
                 **asked.subjects,
@@ -323,13 +323,6 @@ class _File:
             each.callback for each in self.checks.app.callbacks if each.path.resolve() == code.resolve()
         )
         return next(listed, code.parent.parent.name.removesuffix("_callbacks"))
-
-    def _folder(self) -> Path:
-        """Return the folder of the file, where the callback is that it tests."""
-        code = self.file.parent / CODE_FILE
-        if not code.resolve().is_relative_to(self.checks.app.folder.resolve()):
-            raise InvalidInputError(f"{code} is outside of the folder of the app")
-        return self.file.parent
 
     def _outcome(self, message: object) -> Outcome:
         """Return the outcome that the process reports, always as one of this file."""
