@@ -319,12 +319,15 @@ class Answer:
         """
         read = _read(_ANSWER, frame, "answer")
         delta, failure = _delta(read["state_delta"]), read["error"]
-        overridden_by = read["overridden_by"] if failure is None else None
+        if failure is not None:
+            cut = {name: str(text)[: _SHOWN[name]] for name, text in failure.items()}
+            return cls(warnings=read["warnings"]).failed(RunFailure(**cut))
+        overridden_by = read["overridden_by"]
         if overridden_by is not None and not isinstance(read["result"], dict):
             raise SandboxProtocolError("the code's process overrides, and says not by what")
         if overridden_by is not None and overridden_by not in range(len(request["code"])):
             raise SandboxProtocolError(f"the code's process names the unknown callback {overridden_by}")
-        answer = cls(
+        return cls(
             result=read["result"],
             response={"result": read["result"]},
             overridden_by=overridden_by,
@@ -333,10 +336,6 @@ class Answer:
             actions=read["actions"],
             warnings=read["warnings"],
         )
-        if failure is None:
-            return answer
-        error = RunFailure(**{name: str(text)[: _SHOWN[name]] for name, text in failure.items()})
-        return replace(answer, delta=Delta(), response=error.response, error=error)
 
     def failed(self, error: RunFailure) -> Self:
         """Return the answer of a run that failed by *error*."""

@@ -120,7 +120,7 @@ def state_delta(change: Delta, state: Mapping[str, Any], settings: RuntimeSettin
     marks = {_mark(name): False for name in change.changed if state.get(_mark(name)) is True}
     marks |= {_mark(name): True for name in change.removed}
     delta = {name: value for name, value in (delta | marks).items() if not is_fleeting(name)}
-    for scope in {_scope(name)[0] for name in delta} & _OWNERS.keys():
+    for scope in {_scope(name) for name in delta} & _OWNERS.keys():
         _require_room(scope, state, delta, settings)
     return delta
 
@@ -133,17 +133,13 @@ def _require_room(
     A scope that has more already, by another writer, takes what makes it no larger. So code can delete.
     """
     before, after = (
-        {
-            name: bytes_of(name, value)
-            for name, value in each.items()
-            if _scope(name)[0] == scope and not is_mark(name)
-        }
-        for each in (state, {**state, **delta})
+        [_bytes_of(*each) for each in variables.items() if _scope(each[0]) == scope and not is_mark(each[0])]
+        for variables in (state, {**state, **delta})
     )
     owner, setting = f"the {_OWNERS[scope]}", f"{_OWNERS[scope]}_variables_bytes"
     most = getattr(settings, setting)
-    size = sum(after.values())
-    if size > most and size > sum(before.values()):
+    size = sum(after)
+    if size > most and size > sum(before):
         raise VariablesTooLargeError(
             f"the variables of {owner} would have {size} bytes of JSON, more than the {most} of {setting}; "
             "remove some, or make them smaller"
@@ -155,7 +151,7 @@ def _require_room(
         )
 
 
-def bytes_of(name: str, value: Any) -> int:
+def _bytes_of(name: str, value: Any) -> int:
     """Return the bytes of a variable in a run's request, about; a removed one is None and has its name's."""
     size = len(json.dumps(name))
     try:
@@ -166,7 +162,7 @@ def bytes_of(name: str, value: Any) -> int:
 
 def is_mark(name: str) -> bool:
     """Whether *name* is of a mark, and no variable's."""
-    return _scope(name)[1].startswith(MARK)
+    return name.startswith(MARK, len(_scope(name)))
 
 
 def is_fleeting(name: str) -> bool:
@@ -175,15 +171,12 @@ def is_fleeting(name: str) -> bool:
 
 
 def _mark(name: str) -> str:
-    scope, rest = _scope(name)
-    return f"{scope}{MARK}{rest}"
+    scope = _scope(name)
+    return f"{scope}{MARK}{name.removeprefix(scope)}"
 
 
-def _scope(name: str) -> tuple[str, str]:
-    for prefix in (*_SHARED, State.TEMP_PREFIX):
-        if name.startswith(prefix):
-            return prefix, name.removeprefix(prefix)
-    return "", name
+def _scope(name: str) -> str:
+    return next((each for each in (*_SHARED, State.TEMP_PREFIX) if name.startswith(each)), "")
 
 
 _LARGEST_MEDIA_BYTES: Final = 4 * 1024 * 1024  # A part of a run's request; base64 is a third more.
@@ -215,9 +208,7 @@ async def events_of(session: Session, *, most_bytes: int | None, warnings: list[
     for number, event in enumerate(reversed(session.events), start=1):
         if number % _EVENTS_OF_A_STEP == 0:
             await asyncio.sleep(0)
-        wire = _event(event)
-        if event.author == USER and event.invocation_id != turn:
-            _strip(wire)
+        wire = _event(event, keeps_media=event.author != USER or event.invocation_id == turn)
         left -= len(json.dumps(wire))
         if left < 0:
             missing = len(session.events) - len(made)
@@ -274,18 +265,14 @@ async def _loaded(
     return {"inlineData": to_object(data, "the artifact")}
 
 
-def _event(event: Event) -> dict[str, Any]:
+def _event(event: Event, *, keeps_media: bool) -> dict[str, Any]:
     dumped = event.model_dump(
         mode="python", by_alias=True, exclude_none=True, include={*messages.Event.model_fields}
     )
     wire = to_object(dumped, f"event {event.id}", lenient=True)  # as the store keeps events
-    actions = wire.get("actions") or {}
+    actions, content = wire.get("actions") or {}, wire.get("content") or {}
     if delta := actions.get("stateDelta"):
         actions["stateDelta"] = {name: value for name, value in delta.items() if not is_mark(name)}
-    return wire
-
-
-def _strip(wire: dict[str, Any]) -> None:
-    content = wire.get("content") or {}
-    if parts := content.get("parts"):
+    if not keeps_media and (parts := content.get("parts")):
         content["parts"] = [part for part in parts if "inlineData" not in part]
+    return wire
