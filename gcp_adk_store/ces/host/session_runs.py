@@ -35,12 +35,10 @@ from gcp_adk_store.kernel.concurrency import Limiter
 
 logger = logging.getLogger(__name__)
 
-
 PENDING: Final[Mapping[str, Any]] = {"result": "pending"}
 """What an asynchronous tool answers first."""
 APPENDS: Final = 10
 """Of the response of an asynchronous tool, if other writers are first each time."""
-
 
 _TURNS: Final[ContextVar[frozenset[object]]] = ContextVar("gcp_adk_store_turns", default=frozenset())
 """The turns of sessions that the current code runs in, such as the function of a mock."""
@@ -57,7 +55,6 @@ class Opened:
 
 
 Work: TypeAlias = Callable[[Opened], Awaitable[Answer]]
-
 
 Done: TypeAlias = tuple[Answer, dict[str, Any]]
 """What became of a run, and the fields that all results have."""
@@ -179,7 +176,8 @@ class SessionRuns:
             OverloadedError: too many such tools of the session have not ended; *work* does not begin.
         """
         opened, most = await self.open(invocation), self.settings.waiting_per_session
-        if [key for key, _ in self._late.values()].count(invocation.key) >= most:
+        late = [*self._late.values()]  # a copy: those of other event loops end meanwhile
+        if [key for key, _ in late].count(invocation.key) >= most:
             raise OverloadedError(
                 f"{most} asynchronous tools of this session have not ended, which is the limit "
                 "(waiting_per_session); wait until one ends",
