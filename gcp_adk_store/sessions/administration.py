@@ -107,7 +107,7 @@ class SessionAdministration(Closing):
         if not key.session:
             return None
         found = await self._reader.find_at(key, at)
-        return None if found is None else to_session(found)
+        return None if found is None else to_session(found[1])
 
     @operation
     async def get_session_usage(self, *, app_name: str, user_id: str, session_id: str) -> SessionUsage:

@@ -147,9 +147,10 @@ async def rewound(reader: SessionReader, key: SessionKey, event: Event) -> Event
         found = None
     if found is None:
         return event
+    past, then = found
     mine = split_scopes(event.actions.state_delta).session
     delta = {name: value for name, value in event.actions.state_delta.items() if name not in mine}
-    delta.update((name, found.state.session.get(name)) for name in sorted(found.changed))
+    delta.update((name, then.state.session.get(name)) for name in sorted(past.changed))
     return event.model_copy(update={"actions": event.actions.model_copy(update={"state_delta": delta})})
 
 

@@ -92,16 +92,17 @@ class SessionForks:
         """
 
         async def made() -> Session | Changed:
-            found = await self._reader.find_past(source, at, reader=target.owner)
+            found = await self._reader.find_at(source, at, reader=target.owner)
             if found is None:
                 raise SessionMissingError
-            whole, past, seen = found
+            past, seen = found
+            whole = past.now
             # Another call may redact an event after the session was read, and before its segments are.
             is_torn = await offload(lambda: has_unreported(past.texts), light=False)
             if is_torn and await self._reader.lost(whole):
                 return CHANGED
             try:
-                fork = await self._copied(whole, past, target, ttl_seconds)
+                fork = await self._copied(past, target, ttl_seconds)
             except PayloadMissingError:
                 now = await self._reader.header(source)
                 if now is None or now.epoch != whole.epoch:
@@ -121,16 +122,14 @@ class SessionForks:
 
         return await read_whole(self._storage.documents.deadline_s, made)
 
-    async def _copied(
-        self, whole: StoredSession, past: Past, target: SessionKey, ttl_seconds: float | None
-    ) -> _Fork:
+    async def _copied(self, past: Past, target: SessionKey, ttl_seconds: float | None) -> _Fork:
         """Return the fork after its payloads were copied, which the collector finds if the fork fails."""
-        fork = await self._planned(whole, past, target, ttl_seconds)
+        fork = await self._planned(past, target, ttl_seconds)
         layout = self._storage.layout
         owner = layout.session_payloads(target, fork.stored.epoch)
         if fork.refs:
             await self._storage.payloads.copy(
-                layout.session_payloads(whole.key, whole.epoch),
+                layout.session_payloads(past.now.key, past.now.epoch),
                 owner,
                 fork.refs,
                 parts_at=fork.parts_at,
@@ -139,9 +138,8 @@ class SessionForks:
         await self._storage.payloads.put(owner, fork.payloads, parts_at=fork.parts_at)
         return fork
 
-    async def _planned(
-        self, whole: StoredSession, past: Past, target: SessionKey, ttl_seconds: float | None
-    ) -> _Fork:
+    async def _planned(self, past: Past, target: SessionKey, ttl_seconds: float | None) -> _Fork:
+        whole = past.now
         count, texts = past.count, past.texts[: past.count]
         epoch = platform_uuid.new_uuid().replace("-", "")
         initial = past.segments[0].initial if past.segments else whole.initial

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from google.adk.events import Event
@@ -117,7 +117,7 @@ class UsageCounter:
     """Adds up the events of one session; takes the memory of its turns, not that of its events."""
 
     def __init__(self) -> None:
-        self._turns: dict[str, _Turn] = {}
+        self._turns: dict[str, TurnUsage] = {}
         self._last_call: tuple[Any, ...] | None = None
 
     @property
@@ -134,15 +134,34 @@ class UsageCounter:
         """
         if event.partial:
             return
-        turn = self._turns.setdefault(event.invocation_id, _Turn(event.invocation_id, event.timestamp))
+        turn = self._turns.get(event.invocation_id) or TurnUsage(
+            invocation_id=event.invocation_id,
+            events=0,
+            began_at=event.timestamp,
+            ended_at=event.timestamp,
+            tokens=TokenUsage(),
+            models=(),
+            tool_calls=Counter(),
+        )
         call = _call_of(event)
         repeats = call is not None and call == self._last_call and _continues(event)
         self._last_call = call
-        turn.add(event, with_tokens=call is not None and not repeats)
+        if event.usage_metadata is not None and not repeats:
+            tokens = tokens_of(event.usage_metadata)
+            one = ModelUsage(model=event.model_version or None, calls=1, tokens=tokens)
+            turn = replace(turn, tokens=turn.tokens + tokens, models=_joined([*turn.models, one]))
+        calls = Counter(call.name or "" for call in event.get_function_calls())
+        self._turns[event.invocation_id] = replace(
+            turn,
+            events=turn.events + 1,
+            began_at=min(turn.began_at, event.timestamp),
+            ended_at=max(turn.ended_at, event.timestamp),
+            tool_calls=Counter(turn.tool_calls) + calls,
+        )
 
     def usage(self) -> SessionUsage:
         """Return the usage of the events that were added."""
-        turns = tuple(turn.usage() for turn in self._turns.values())
+        turns = tuple(replace(turn, tool_calls=dict(turn.tool_calls)) for turn in self._turns.values())
         return SessionUsage(
             turns=turns,
             events=sum(turn.events for turn in turns),
@@ -151,42 +170,6 @@ class UsageCounter:
             tokens=sum((turn.tokens for turn in turns), TokenUsage()),
             models=_joined(model for turn in turns for model in turn.models),
             tool_calls=dict(sum((Counter(turn.tool_calls) for turn in turns), Counter[str]())),
-        )
-
-
-@dataclass(slots=True)
-class _Turn:
-    """A turn while it is counted."""
-
-    invocation_id: str
-    began_at: float
-    ended_at: float = field(init=False)
-    events: int = 0
-    models: dict[str | None, ModelUsage] = field(default_factory=dict)
-    tool_calls: Counter[str] = field(default_factory=Counter)
-
-    def __post_init__(self) -> None:
-        self.ended_at = self.began_at
-
-    def add(self, event: Event, *, with_tokens: bool) -> None:
-        self.events += 1
-        self.began_at = min(self.began_at, event.timestamp)
-        self.ended_at = max(self.ended_at, event.timestamp)
-        self.tool_calls.update(call.name or "" for call in event.get_function_calls())
-        if with_tokens and event.usage_metadata is not None:
-            model = event.model_version or None
-            one = ModelUsage(model=model, calls=1, tokens=tokens_of(event.usage_metadata))
-            (self.models[model],) = _joined([*filter(None, [self.models.get(model)]), one])
-
-    def usage(self) -> TurnUsage:
-        return TurnUsage(
-            invocation_id=self.invocation_id,
-            events=self.events,
-            began_at=self.began_at,
-            ended_at=self.ended_at,
-            tokens=sum((model.tokens for model in self.models.values()), TokenUsage()),
-            models=tuple(self.models.values()),
-            tool_calls=dict(self.tool_calls),
         )
 
 

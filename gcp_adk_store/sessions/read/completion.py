@@ -56,8 +56,6 @@ class Found:
     shared: ScopedState
     """App and user state."""
     events: list[Event]
-    changed: frozenset[str] = frozenset()
-    """In a read of a point, the keys of the session's state that later events changed."""
 
     @property
     def state(self) -> ScopedState:
@@ -69,6 +67,8 @@ class Found:
 class Past:
     """What a session was at a point, without payloads, and what it became since."""
 
+    now: StoredSession
+    """As it is stored."""
     stored: StoredSession
     """As it was at the point, with the tail and the segments of now."""
     segments: list[Segment]

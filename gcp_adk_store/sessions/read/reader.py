@@ -54,8 +54,8 @@ from gcp_adk_store.sessions.read.storage import SessionStorage
 _SEGMENTS_PER_READ: Final = 1000
 """Keeps requests far below 10 MiB, with paths of up to 6 kB."""
 
-Chosen = tuple[StoredSession, list[StoredEvent], frozenset[str]]
-"""What a read returns of a session, without payloads, and the keys of its state that later events changed."""
+Chosen = tuple[StoredSession, list[StoredEvent]]
+"""What a read returns of a session, without payloads."""
 
 
 class SessionReader(CompletingReader):
@@ -99,41 +99,30 @@ class SessionReader(CompletingReader):
             if look is not None:
                 look(stored)
             events = await self._events(stored, config)
-            return None if events is None else (stored, events, frozenset())
+            return None if events is None else (stored, events)
 
         return await self._find(key, choose, whole=wants_events(config), known=known, follows=follows)
 
-    async def find_at(self, key: SessionKey, point: Point) -> Found | None:
-        """Return a session as it was at *point*, with the state of its app and user as it is now.
+    async def find_at(
+        self, key: SessionKey, point: Point | None, *, reader: UserKey | None = None
+    ) -> tuple[Past, Found] | None:
+        """Return what a session was at *point*, by default now, and as its user, or *reader*, reads that.
+
+        The state of the app and the user is as it is now.
 
         Raises:
             PointMissingError: the session does not have the point.
             StoredDataError, UnavailableError: as :meth:`find`.
         """
-        found = await self.find_past(key, point, reader=key.owner)
-        return None if found is None else found[2]
-
-    async def find_past(
-        self, key: SessionKey, point: Point | None, *, reader: UserKey
-    ) -> "tuple[StoredSession, Past, Found] | None":
-        """Return a session as it is stored, what it was at *point*, and as the user *reader* reads that.
-
-        The point is by default now.
-
-        Raises:
-            PointMissingError, StoredDataError, UnavailableError: as :meth:`find_at`.
-        """
-        seen: list[tuple[StoredSession, Past]] = []
+        past: Past | None = None
 
         async def choose(stored: StoredSession) -> Chosen | None:
+            nonlocal past
             past = await self.past(stored, point=point)
-            if past is None:
-                return None
-            seen[:] = [(stored, past)]
-            return past.stored, past.events[: past.count], past.changed
+            return None if past is None else (past.stored, past.events[: past.count])
 
         found = await self._find(key, choose, whole=True, reader=reader)
-        return None if found is None else (*seen[0], found)
+        return None if past is None or found is None else (past, found)
 
     async def _find(
         self,
@@ -172,10 +161,9 @@ class SessionReader(CompletingReader):
                 chosen = await choose(stored)
                 if chosen is not None:
                     shared = await self.complete_shared(reader, app, user)
-                    selected, events, changed = chosen
-                    found = await self.complete(selected, events, shared)
+                    found = await self.complete(*chosen, shared)
                     if found is not None:
-                        return replace(found, changed=changed)
+                        return found
                 elif lost == (stored.epoch, stored.sealed):
                     raise segment_missing(stored)
                 else:
@@ -218,7 +206,7 @@ class SessionReader(CompletingReader):
         initial: Mapping[str, Any] = {}
         if keys_of_initial(kept, later):
             initial = await self.initial(stored, segments)
-        state = state_at(stored.state, kept=kept, later=later, initial=initial)
+        state, now = state_at(stored.state, kept=kept, later=later, initial=initial), stored
         if count < len(events):
             last = events[count - 1].timestamp if count else stored.create_time
             stored = replace(
@@ -228,7 +216,7 @@ class SessionReader(CompletingReader):
                 last_update_time=stored.last_update_time if last is None else last,
                 update_time="",  # of a handle that others have overtaken: an append conflicts, or merges
             )
-        return Past(stored, segments, events, count, frozenset(later))
+        return Past(now, stored, segments, events, count, frozenset(later))
 
     async def initial(self, stored: StoredSession, segments: Sequence[Segment]) -> Mapping[str, Any]:
         """Return the state that a session was created with, without payloads."""
