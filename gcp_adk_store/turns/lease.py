@@ -146,7 +146,7 @@ class Leases:
 
             return Commit([write], hold)
 
-        remembered = seen or self._remembered(key)
+        remembered = seen or self.remembered(key)
         known: tuple[StoredSession | None] | None = None if remembered is None else (remembered,)
         return await transact(self._documents, partial(self._find, key), decide, known=known, advice=_ENDS)
 
@@ -322,13 +322,9 @@ class Leases:
 
         return await transact(self._documents, partial(self.header, key), decide)
 
-    def remembers(self, key: SessionKey) -> bool:
-        """Return whether this process had the last turn of a session, as far as it knows."""
-        return self._remembered(key) is not None
-
     def left(self, key: SessionKey) -> Document | None:
         """Return the document of a session as the last turn of this process left it, if it may be right."""
-        if (header := self._remembered(key)) is None:
+        if (header := self.remembered(key)) is None:
             return None
         document = self._followed.known(self._layout.session(key), now=self._documents.clock.now())
         return document if document is not None and document.update_time == header.update_time else None
@@ -341,7 +337,7 @@ class Leases:
         stored = _header(document)
         return stored if stored is not None and not stored.has_expired and _has_turn(stored) else None
 
-    def _remembered(self, key: SessionKey) -> StoredSession | None:
+    def remembered(self, key: SessionKey) -> StoredSession | None:
         """Return the header after the last turn of this process, if it may still be right."""
         stored = self._known.lookup(key)
         if stored is None or not self._documents.clock.is_set:

@@ -24,7 +24,7 @@ from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import MAX_WAITING_BYTES, Turn, has_room, require_times
 from gcp_adk_store.model.sessions import StoredSession, read_of
-from gcp_adk_store.sessions.append.turn import FirstRead, HeldTurn, enter, held, leave
+from gcp_adk_store.sessions.append.turn import HeldTurn, enter, held, leave
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.turns.lease import Leases, TurnRunsError, keep, logger, require_free
 
@@ -95,17 +95,10 @@ class _Begins:
     """The text of the message that it answers."""
     config: GetSessionConfig | None
     """Which events its first read asks for."""
-    on_busy: OnBusyRun
-
-    @property
-    def or_enqueues(self) -> bool:
-        """Whether the message waits for another turn that runs, instead of an error."""
-        return self.on_busy == "enqueue" and self.message is not None
-
-    @property
-    def waits(self) -> bool:
-        """Whether its caller waits for the end of another turn that runs."""
-        return self.on_busy in ("wait", "interrupt")
+    or_enqueues: bool
+    """Whether the message waits for another turn that runs, instead of an error."""
+    waits: bool
+    """Whether its caller waits for the end of another turn that runs."""
 
 
 @checks_kinds
@@ -225,8 +218,13 @@ class HeldTurns:
         """
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         message = None if text is None else await self._as_stored(text)
-        begins = _Begins(message, read_of(config, self._sessions.history), on_busy)
         how: OnBusy = "reject" if on_busy == "enqueue" else on_busy
+        begins = _Begins(
+            message,
+            read_of(config, self._sessions.history),
+            or_enqueues=on_busy == "enqueue" and message is not None,
+            waits=how != "reject",
+        )
         with naming(message):
             return await self._take(key, on_busy=how, wait_s=wait_s, lease_s=lease_s, begins=begins)
 
@@ -410,7 +408,7 @@ class HeldTurns:
         running = None if begins.waits else self._leases.running(key)
         if running is not None and begins.or_enqueues and has_room(running.inbox, begins.message or ""):
             return await take(running)  # if it does not run any more, the write is refused
-        if seen is None and (running is not None or not self._leases.remembers(key)):
+        if seen is None and (running is not None or self._leases.remembered(key) is None):
             try:
                 found = await find(look=None if begins.waits else require_free)
                 required = None if found is None else found.stored
@@ -431,7 +429,7 @@ class HeldTurns:
             found = None if reading.exception() is not None else reading.result()
         # If others changed the session meanwhile, the turn reads it again.
         if hold is not None and found is not None and hold.is_as_known:
-            hold.first_read = FirstRead(begins.config, found)
+            hold.first_read = begins.config, found
         return hold
 
     async def _end(self, hold: HeldTurn) -> None:

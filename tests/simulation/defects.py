@@ -248,7 +248,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "an append that renews parts for long revives an expired session",
-        "Operation by operation", "sessions/lifecycle/renewal.py",
+        "Operation by operation", "sessions/lifecycle/run.py",
         "        await self._require_alive(key, base)  # a renewal of many parts may take as long as they live\n", "",
         ("long-renewal", *_LIVES),
         "an append that renews the parts of a session for longer than it lives no longer revives it",

@@ -43,7 +43,7 @@ from gcp_adk_store.model.sessions import (
 )
 from gcp_adk_store.sessions.append.encode import EncodedAppend
 from gcp_adk_store.sessions.append.turn import HeldTurn
-from gcp_adk_store.sessions.lifecycle.renewal import Lifetimes
+from gcp_adk_store.sessions.lifecycle.run import SessionLifecycle
 from gcp_adk_store.sessions.read.completion import Found
 from gcp_adk_store.sessions.read.reader import SessionReader, segment_missing
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -85,7 +85,7 @@ class SessionRecorder:
     def __init__(self, storage: SessionStorage, reader: SessionReader) -> None:
         self.storage = storage
         self.reader = reader
-        self.lifetimes = Lifetimes(storage, reader)
+        self.lifecycle = SessionLifecycle(storage, reader)
         self.refused: Lru[SessionKey, int] = Lru(_MOST_REFUSED)
         """Conflicts of appends that were refused, which the next append of the session counts."""
 
@@ -263,7 +263,7 @@ class _Appending:
         if self.change.has_payloads:
             # This refuses an append that cannot be stored, before anything is written.
             await self.recorder.encoded(self.key, self.append, self.base)
-            self._parts_at = await self.recorder.lifetimes.new_part(self.key, self.base)
+            self._parts_at = await self.recorder.lifecycle.new_part(self.key, self.base)
             await self._put()
         self._redactions = self.base.redactions
 
@@ -335,7 +335,7 @@ class _Appending:
         if self.base.redactions != self._redactions:
             await self._put()  # a redaction may have removed equal payloads
             self._redactions = self.base.redactions
-        self._expiry = await self.recorder.lifetimes.extend(
+        self._expiry = await self.recorder.lifecycle.extend(
             self.key,
             self.base,
             spilled=self.append.spilled,

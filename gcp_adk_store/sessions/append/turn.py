@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Collection, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from google.adk.events import Event
@@ -16,15 +16,6 @@ from gcp_adk_store.model.session_fields import Turn
 from gcp_adk_store.model.sessions import Marker, StoredSession
 from gcp_adk_store.sessions.read.completion import Found
 from gcp_adk_store.sessions.read.storage import SessionStorage
-
-
-@dataclass(frozen=True, slots=True)
-class FirstRead:
-    """A session as it was when a turn of it began."""
-
-    config: GetSessionConfig | None
-    """Which events were read."""
-    found: Found
 
 
 class HeldTurn:
@@ -69,8 +60,8 @@ class HeldTurn:
         """The message of the inbox with which the turn began. Its end leaves no trace of it."""
         self.is_as_known = False
         """Whether the write that took the turn required the session as its caller knew it."""
-        self.first_read: FirstRead | None = None
-        """What was read of the session beside the write that took the turn."""
+        self.first_read: tuple[GetSessionConfig | None, Found] | None = None
+        """Which events were read beside the write that took the turn, and what was found."""
         self.defers = False
         """Whether a run of an agent makes its appends, which wait for each other; see ``PendingAppends``."""
         self.releases = False
@@ -181,9 +172,9 @@ class HeldTurn:
         """
         read, self.first_read = self.first_read, None
         known = self.known
-        if read is None or read.config != config or self.inbox_time != known.update_time:
+        if read is None or read[0] != config or self.inbox_time != known.update_time:
             return None
-        stored = read.found.stored
+        stored = read[1].stored
         if (stored.epoch, stored.revision, stored.restores) != (known.epoch, known.revision, known.restores):
             return None
         now = replace(
@@ -193,7 +184,7 @@ class HeldTurn:
             inbox=tuple(self.inbox),
             expiry=known.expiry,
         )
-        return replace(read.found, stored=now)
+        return replace(read[1], stored=now)
 
     # A message that waited in the inbox.
 

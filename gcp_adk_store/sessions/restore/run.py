@@ -23,8 +23,7 @@ from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef, StoredPayload
 from gcp_adk_store.model.session_fields import Expiry, Summary, runs_of
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.append.encode import EventEncoder
-from gcp_adk_store.sessions.lifecycle.renewal import Lifetimes
-from gcp_adk_store.sessions.lifecycle.run import SessionArtifacts
+from gcp_adk_store.sessions.lifecycle.run import SessionArtifacts, SessionLifecycle
 from gcp_adk_store.sessions.read.completion import Past, refs_in
 from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -113,7 +112,7 @@ class Restorer:
         self._reader = reader
         self._encoder = encoder
         self._limits = limits
-        self._lifetimes = Lifetimes(storage, reader)
+        self._lifecycle = SessionLifecycle(storage, reader)
 
     async def restore(
         self,
@@ -239,7 +238,7 @@ class Restorer:
         parts_at = None
         if change.session:
             await offload(lambda: encode(stored.expiry), light=False)  # refuses what cannot be stored
-            parts_at = await self._lifetimes.new_part(stored.key, stored.marker)
+            parts_at = await self._lifecycle.new_part(stored.key, stored.marker)
             await self._storage.put(stored.key, stored.epoch, change, parts_at=parts_at)
         named = past.references
         kept_refs = refs_in(state).union(*named[: past.count])
@@ -248,7 +247,7 @@ class Restorer:
         archives = {ref for number, one in removed if number in cut for ref in (one.archive, one.old_archive)}
         unused |= {ref for ref in archives if ref is not None}
         payloads = await self._reader.unused(stored, past, unused)
-        expiry = await self._lifetimes.extend(
+        expiry = await self._lifecycle.extend(
             stored.key, stored.marker, spilled=stored.spilled, new_part=parts_at
         )
         return _Planned(
