@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -89,86 +89,6 @@ class SessionRecorder:
         self.refused: Lru[SessionKey, int] = Lru(_MOST_REFUSED)
         """Conflicts of appends that were refused, which the next append of the session counts."""
 
-    async def record(
-        self,
-        key: SessionKey,
-        append: Append,
-        marker: Marker | None,
-        change: Spilled,
-        *,
-        merging: bool,
-        hold: HeldTurn | None = None,
-        is_last: bool = True,
-        anew: Callable[[], Awaitable[EncodedAppend]] | None = None,
-    ) -> Appended:
-        """Store events and their change of state in one commit, exactly once.
-
-        Without a *marker*, or when *merging*, it follows all events that others appended. It is a part of the
-        turn *hold*, if any, and ends it if the turn asks for that and it *is_last*. What depends on what is
-        stored is encoded *anew* where it follows events of others.
-
-        Raises:
-            SessionMissingError, SessionConflictError, OutcomeUnknownError: as the service's ``append_event``.
-            TurnLostError: the turn has ended; nothing was written.
-            InvalidInputError: the document would exceed Firestore's limits even with its tail sealed.
-            PartlyHeldError: the tail holds some of the events.
-            UnavailableError: Firestore refused until the deadline; nothing was written.
-        """
-        base = marker
-        if base is None:
-            seen = await self.reader.stored(key)
-            if seen is None:
-                raise SessionMissingError
-            base, merging = seen.marker, True
-        appending = _Appending(
-            self,
-            key,
-            append,
-            base,
-            change,
-            merging=merging,
-            hold=hold,
-            is_last=is_last,
-            anew=anew,
-            _is_behind=marker is None,
-        )
-        await appending.spill()
-        try:
-            appended = await appending.store()
-        except InvalidInputError:
-            # A full document may have events to seal; otherwise the same error comes again.
-            appending.base = await self.seal(key, base) or base
-            appended = await appending.store()
-        return appended if marker is not None else replace(appended, marker=None)
-
-    async def encoded(
-        self,
-        key: SessionKey,
-        append: Append,
-        base: Marker,
-        expiry: Expiry | None = None,
-        *,
-        hold: HeldTurn | None = None,
-        released: Turn | None = None,
-        conflicts: int = 0,
-    ) -> list[Write]:
-        """Return the writes of an append, made in a thread if they are large.
-
-        Raises:
-            InvalidInputError: the document would exceed Firestore's limits.
-        """
-        light = append.delta.has_light_values
-        until = None if hold is None else hold.renewed(self.storage.documents.clock.now())
-        inbox = None if hold is None else hold.inbox_after
-        encode = partial(
-            self.storage.layout.append_writes,
-            turn_until=until,
-            released=released,
-            inbox=inbox,
-            conflicts=conflicts,
-        )
-        return await offload(lambda: encode(key, append, base, expiry), light=light)
-
     async def holds(self, key: SessionKey, append: Append) -> bool:
         """Return whether exactly these events are stored, since any time before."""
         stored, newest = await self.newest(key, lambda _: None)
@@ -234,19 +154,26 @@ class SessionRecorder:
 
 
 @dataclass(slots=True)
-class _Appending:
+class Appending:
     """One append: what its next commit requires, and what became of the earlier ones."""
 
     recorder: SessionRecorder
     key: SessionKey
     append: Append
-    base: Marker
+    marker: Marker | None
+    """What its handle knows of the session; without it, the append follows all events of others."""
     change: Spilled
     merging: bool
+    """Whether it may follow events that others appended."""
     hold: HeldTurn | None
+    """The turn that it is a part of."""
     is_last: bool
+    """Whether it ends the turn, if that asks for it."""
     anew: Callable[[], Awaitable[EncodedAppend]] | None
-    _is_behind: bool
+    """Encodes what depends on what is stored, where it follows events of others."""
+    base: Marker = field(init=False)
+    """What the next commit requires."""
+    _is_behind: bool = False
     """Whether others may have appended since the append was encoded."""
     _parts_at: int | None = None
     """When the payloads of the append expire."""
@@ -258,20 +185,66 @@ class _Appending:
     _merged: bool = False
     _conflicts: int = 0
 
-    async def spill(self) -> None:
+    async def record(self) -> Appended:
+        """Store the events and their change of state in one commit, exactly once.
+
+        Raises:
+            SessionMissingError, SessionConflictError, OutcomeUnknownError: as the service's ``append_event``.
+            TurnLostError: the turn has ended; nothing was written.
+            InvalidInputError: the document would exceed Firestore's limits even with its tail sealed.
+            PartlyHeldError: the tail holds some of the events.
+            UnavailableError: Firestore refused until the deadline; nothing was written.
+        """
+        if self.marker is not None:
+            self.base = self.marker
+        else:
+            seen = await self.recorder.reader.stored(self.key)
+            if seen is None:
+                raise SessionMissingError
+            self.base, self.merging, self._is_behind = seen.marker, True, True
+        await self._spill()
+        try:
+            appended = await self._store()
+        except InvalidInputError:
+            # A full document may have events to seal; otherwise the same error comes again.
+            self.base = await self.recorder.seal(self.key, self.base) or self.base
+            appended = await self._store()
+        return appended if self.marker is not None else replace(appended, marker=None)
+
+    async def _spill(self) -> None:
         """Put the payloads of the append, if it has any and can be stored."""
         if self.change.has_payloads:
             # This refuses an append that cannot be stored, before anything is written.
-            await self.recorder.encoded(self.key, self.append, self.base)
+            await self._encoded(is_trial=True)
             self._parts_at = await self.recorder.lifecycle.new_part(self.key, self.base)
             await self._put()
         self._redactions = self.base.redactions
+
+    async def _encoded(self, *, is_trial: bool = False) -> list[Write]:
+        """Return the writes of the append, made in a thread if they are large; a trial is not sent.
+
+        Raises:
+            InvalidInputError: the document would exceed Firestore's limits.
+        """
+        storage, hold = self.recorder.storage, None if is_trial else self.hold
+        encode = partial(
+            storage.layout.append_writes,
+            self.key,
+            self.append,
+            self.base,
+            self._expiry,
+            turn_until=None if hold is None else hold.renewed(storage.documents.clock.now()),
+            released=None if hold is None else self._released,
+            inbox=None if hold is None else hold.inbox_after,
+            conflicts=self._conflicts,
+        )
+        return await offload(encode, light=self.append.delta.has_light_values)
 
     async def _put(self) -> None:
         storage, epoch = self.recorder.storage, self.base.epoch
         await storage.put(self.key, epoch, self.change, parts_at=self._parts_at)
 
-    async def store(self) -> Appended:
+    async def _store(self) -> Appended:
         """Commit until the append is stored, or another write conflicts with it."""
         if self.hold is not None:
             self.base = self.hold.newest(self.base)
@@ -330,7 +303,7 @@ class _Appending:
             # Who writes after this read, changes the document that the commit requires.
             encoded = await self.anew()
             self.append, self.change = encoded.append, encoded.change
-            await self.spill()
+            await self._spill()
             self._is_behind = False
         if self.base.redactions != self._redactions:
             await self._put()  # a redaction may have removed equal payloads
@@ -342,15 +315,7 @@ class _Appending:
             new_part=self._parts_at if self.change.session else None,
         )
         self._released = self.hold.released if self.hold is not None and self.is_last else None
-        self._sent = await self.recorder.encoded(
-            self.key,
-            self.append,
-            self.base,
-            self._expiry,
-            hold=self.hold,
-            released=self._released,
-            conflicts=self._conflicts,
-        )
+        self._sent = await self._encoded()
         return self._sent
 
     def _appended(self, written: Sequence[Written]) -> Appended:

@@ -12,7 +12,7 @@ from gcp_adk_store.kernel.concurrency import Limiter, Lru
 from gcp_adk_store.kernel.operation import paced
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Append
-from gcp_adk_store.sessions.append.commit import Appended, PartlyHeldError, SessionRecorder
+from gcp_adk_store.sessions.append.commit import Appended, Appending, PartlyHeldError, SessionRecorder
 from gcp_adk_store.sessions.append.encode import (
     EncodedAppend,
     EventEncoder,
@@ -319,20 +319,21 @@ class Appender:
         encoded = [member.encoded for member in group if member.encoded is not None]
         append = reduce(Append.and_then, (one.append for one in encoded))
         handles = list({id(member.session): member.session for member in group}.values())
-        merging = self._merging
         hold = group[0].hold
         if hold is not None:
             hold.commits([member.event.id for member in group])
-        appended = await self._recorder.record(
+        appending = Appending(
+            self._recorder,
             key,
             append,
             marker_of(handles[0]),
             encoded[0].change,
-            merging=merging,
+            merging=self._merging,
             hold=hold,
             is_last=is_last and self._queues.first(key, group[0].loop) is None,
             anew=partial(self._rewind, key, group[0]) if self._recomputes(group[0]) else None,
         )
+        appended = await appending.record()
         await paced(is_step=True)  # the answers of many may come at once
         encoded = [member.encoded for member in group if member.encoded is not None]
         if appended.was_held:
