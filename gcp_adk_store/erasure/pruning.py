@@ -255,33 +255,27 @@ class Pruner:
 
     async def _user_data(self) -> None:
         layout = self._storage.layout
-        # The fields are not used here: only times are compared.
-        async for users, _ in pages(
-            self._documents,
-            layout.users_collection,
-            parent=self._app,
-            all_descendants=False,
-            fields=("format",),
-            within=self._within,
-        ):
-            for user in users:
-                if self._goes(user) and not await self._has_sessions(user.path):
-                    await self._remove([Delete(path=user.path, must=user.update_time)], "pruned_states")
-        async for heads, _ in pages(
-            self._documents,
-            self._memories.collection,
-            parent=self._app,
-            fields=("format",),
-            within=self._within,
-        ):
-            for head in heads:
-                user_path = head.path.rsplit("/", 2)[0]
-                if self._goes(head) and not await self._has_sessions(user_path):
-                    await self._forget(head)
+        async for user in self._old(layout.users_collection, all_descendants=False):
+            if not await self._has_sessions(user.path):
+                await self._remove([Delete(path=user.path, must=user.update_time)], "pruned_states")
+        async for head in self._old(self._memories.collection, all_descendants=True):
+            if not await self._has_sessions(head.path.rsplit("/", 2)[0]):
+                await self._forget(head)
 
-    def _goes(self, document: Document) -> bool:
-        changed_at = float(document.update_time)
-        return self._retention.user_data_goes(changed_at, self._documents.clock.now())
+    async def _old(self, collection: str, *, all_descendants: bool) -> AsyncIterator[Document]:
+        """Yield the documents of a *collection* that nobody changed for long, without their fields."""
+        async for found, _ in pages(
+            self._documents,
+            collection,
+            parent=self._app,
+            all_descendants=all_descendants,
+            fields=("format",),
+            within=self._within,
+        ):
+            for document in found:
+                changed_at = float(document.update_time)
+                if self._retention.user_data_goes(changed_at, self._documents.clock.now()):
+                    yield document
 
     async def _has_sessions(self, user_path: str) -> bool:
         page = Page(field=None, descending=False, limit=1, after=None)

@@ -37,6 +37,10 @@ _SEGMENTS_AT_ONCE: Final = 50
 """Segments of one commit: some 3 MiB of events are in memory."""
 
 
+class _ChangedError(Exception):
+    """Others changed the session while its events were read or written."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Look:
     """A session before its next segments are archived."""
@@ -130,15 +134,19 @@ class _Run:
             self._begins.clear()
             self._put.clear()
             self._life = stored.epoch, stored.restores
-        await self._remove_overtaken(stored)
-        if stored.archived.segments not in self._begins and not await self._find_point(stored):
+        try:
+            return await self._looked(stored)
+        except _ChangedError:
             return _Look(stored)
+
+    async def _looked(self, stored: StoredSession) -> _Look:
+        await self._remove_overtaken(stored)
+        if stored.archived.segments not in self._begins:
+            await self._find_point(stored)
         before = stored.archived
         while True:
             numbers = [each for each in stored.unarchived if each >= before.segments][:_SEGMENTS_AT_ONCE]
             payloads = await self._payloads(stored, numbers, begin=self._begins[before.segments])
-            if payloads is None:
-                return _Look(stored)
             going = numbers[: len(payloads)]
             now = archived_with(before, going, self._kept)
             if not self._dry_run or not going:
@@ -147,7 +155,7 @@ class _Run:
         if self._dry_run or now == stored.archived:
             return _Look(stored, now)
         writes = await self._writes(stored, going, payloads, now)
-        return _Look(stored, now if writes else None, writes, is_last=len(going) < _SEGMENTS_AT_ONCE)
+        return _Look(stored, now, writes, is_last=len(going) < _SEGMENTS_AT_ONCE)
 
     def committed(self, seen: _Look) -> _Look:
         """Return *seen*, whose writes are done."""
@@ -165,16 +173,12 @@ class _Run:
         put = {self._put.pop(number) for number in numbers}
         await self._remove(stored, put - archives_named(found))
 
-    async def _payloads(
-        self, stored: StoredSession, numbers: Sequence[int], *, begin: int
-    ) -> list[Payload] | None:
+    async def _payloads(self, stored: StoredSession, numbers: Sequence[int], *, begin: int) -> list[Payload]:
         """Return the events of those of the segments *numbers* that go to the bucket, from the first one on.
 
-        *begin* is the number of events before them. ``None`` if others changed the session meanwhile.
+        *begin* is the number of events before them.
         """
         segments = await self._segments(stored, numbers)
-        if segments is None:
-            return None
         going, _ = whole_segments(segments, self._kept - begin)
         payloads = [await offload(partial(archive_payload, one), light=False) for one in segments[:going]]
         outdated: set[PayloadRef] = set()
@@ -193,8 +197,8 @@ class _Run:
         for one in await payloads.found(owner, outdated):
             await payloads.at(one.place).remove_unchanged(one.versions)
 
-    async def _find_point(self, stored: StoredSession) -> bool:
-        """Count the events before the point; return whether nobody changed the session meanwhile.
+    async def _find_point(self, stored: StoredSession) -> None:
+        """Count the events before the point.
 
         Raises:
             PointMissingError: the session does not have the point, or it is among the archived events.
@@ -202,19 +206,16 @@ class _Run:
         """
         try:
             facts = await self._facts(stored)
-        except PayloadMissingError:
-            if await self._reader.lost(stored) is None:
-                raise
-            return False
-        if facts is None:
-            return False
+        except PayloadMissingError as exc:
+            if changed := await self._changed(stored):
+                raise changed from exc
+            raise
         begin = stored.revision - len(facts)
         self._kept = begin + before_whole_turns(facts, self._before.kept(facts, skipped=begin))
         self._begins[stored.archived.segments] = begin
-        return True
 
-    async def _facts(self, stored: StoredSession) -> list[EventFacts] | None:
-        """Return the facts of all events but those of archived segments; ``None`` if others changed them."""
+    async def _facts(self, stored: StoredSession) -> list[EventFacts]:
+        """Return the facts of all events but those of archived segments."""
         unread = stored.unarchived
         facts: list[EventFacts] = []
         pauses = Pauses()
@@ -227,38 +228,25 @@ class _Run:
         for start in range(0, len(unread), _SEGMENTS_AT_ONCE):
             numbers = unread[start : start + _SEGMENTS_AT_ONCE]
             segments = await self._segments(stored, numbers)
-            if segments is None:
-                return None
             for number, segment in zip(numbers, segments, strict=True):
                 await add(number, segment.texts)
         await add(stored.sealed, stored.tail)
         return facts
 
-    async def _segments(self, stored: StoredSession, numbers: Sequence[int]) -> Sequence[Segment] | None:
-        """Return segments; ``None`` if others deleted or restored the session meanwhile.
-
-        Raises:
-            StoredDataError: the session lacks one.
-        """
+    async def _segments(self, stored: StoredSession, numbers: Sequence[int]) -> Sequence[Segment]:
         segments = await self._reader.segments(stored, numbers)
         if segments is None:
-            await self._require_lost(stored)
+            raise await self._changed(stored) or segment_missing(stored)
         return segments
 
-    async def _require_lost(self, stored: StoredSession) -> None:
-        if await self._reader.lost(stored) is None:
-            raise segment_missing(stored)
+    async def _changed(self, stored: StoredSession) -> _ChangedError | None:
+        """Return the error of a look if others deleted or restored the session, and it lacks a part."""
+        return None if await self._reader.lost(stored) is None else _ChangedError()
 
     async def _writes(
         self, stored: StoredSession, numbers: Sequence[int], payloads: Sequence[Payload], now: Archived
     ) -> list[Write]:
-        """Return what one commit writes, after the events of the segments *numbers* are in the bucket.
-
-        Empty if others restored or deleted the session.
-
-        Raises:
-            StoredDataError: the session lacks a segment.
-        """
+        """Return what one commit writes, after the events of the segments *numbers* are in the bucket."""
         documents, layout = self._storage.documents, self._storage.layout
         header = archived_fields(now)
         writes = []
@@ -276,8 +264,7 @@ class _Run:
             found = await documents.get(paths, fields=["format"])
             for document, payload in zip(found, payloads, strict=True):
                 if document is None:
-                    await self._require_lost(stored)
-                    return []
+                    raise await self._changed(stored) or segment_missing(stored)
                 writes.append(archived(document.path, payload.ref, must=document.update_time))
         path = layout.session(stored.key)
         return [update(path, header, must=stored.update_time, life=stored.epoch), *writes]

@@ -26,9 +26,9 @@ from gcp_adk_store.sessions.restore.format import read_restores
 _RESTORE_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
-def lineage_faults(header: Header) -> Iterator[Fault]:
-    """Yield what contradicts itself in the fields that restores, forks and descriptions write."""
-    return chain(_restored(header), _origin(header), _described(header))
+def field_faults(header: Header) -> Iterator[Fault]:
+    """Yield what contradicts itself in the fields that restores, forks, descriptions and turns write."""
+    return chain(_restored(header), _origin(header), _described(header), _turn(header), _inbox(header))
 
 
 def _restored(header: Header) -> Iterator[Fault]:
@@ -145,11 +145,6 @@ def _chunk_faults(chunk: Document) -> Iterator[Fault]:
 
 _DRIFT_S: Final = 3600.0
 """How far the clocks of the writer and of this look may differ."""
-
-
-def turn_faults(header: Header) -> Iterator[Fault]:
-    """Yield what contradicts itself in the turn of a session, or in its inbox."""
-    return chain(_turn(header), _inbox(header))
 
 
 def _turn(header: Header) -> Iterator[Fault]:

@@ -26,9 +26,8 @@ from gcp_adk_store.sessions.fsck.held import Held
 from gcp_adk_store.sessions.fsck.history import History, Run, digest
 from gcp_adk_store.sessions.fsck.parts import (
     chunk_faults,
-    lineage_faults,
+    field_faults,
     object_faults,
-    turn_faults,
 )
 from gcp_adk_store.sessions.fsck.sessions import (
     Header,
@@ -157,8 +156,7 @@ class SessionLook:
         header, faults = self._header, self.faults
         stored, epoch = header.stored, header.stored.epoch
         faults += header_faults(header, place=self._look.storage.payloads.place)
-        faults += lineage_faults(header)
-        faults += turn_faults(header)
+        faults += field_faults(header)
         there = []
         for document in held.segments:
             life, _, number = document.path.rpartition("/")[2].rpartition("-")

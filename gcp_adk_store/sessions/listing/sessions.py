@@ -93,6 +93,10 @@ _NO_STATE: Final[Mapping[UserKey, ScopedState]] = {}
 """Stands for state that is not wanted."""
 
 
+_LeftOut = list[tuple[str, StoredDataError]]
+"""Paths of the sessions of a listing that cannot be read, and why."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPage:
     """One page of a listing of sessions."""
@@ -116,12 +120,12 @@ class Listings:
     async def all_of(self, app: str, user: str | None) -> ListSessionsResponse:
         """Return all sessions as the service's ``list_sessions``, which has the errors."""
         documents, states = await self._found(app, user, None, fields=HEADER_FIELDS, with_state=True)
-        left_out = _LeftOut(self._storage.layout, app)
+        left_out: _LeftOut = []
         stored = await self._headers(documents, left_out, with_state=True)
         found = await self._complete(stored, states, left_out)
-        if left_out.first is not None and not found:
-            raise left_out.first  # an empty answer would say that there are no sessions
-        warn_of(left_out.sessions)
+        if left_out and not found:
+            raise left_out[0][1]  # an empty answer would say that there are no sessions
+        warn_of(self._unreadable(app, left_out))
         sessions = await yielding(to_session(one) for one in found)
         runs = range(0, len(sessions), _SORTED_AT_ONCE)
         in_order = await yielding(
@@ -174,7 +178,7 @@ class Listings:
             documents += more
             if not more:
                 break
-        left_out = _LeftOut(self._storage.layout, app)
+        left_out: _LeftOut = []
         infos: dict[SessionKey, SessionInfo] = {}
         stored = await self._headers(documents, left_out, with_state=include_state, infos=infos)
         wanted = set((labels or {}).items())
@@ -184,9 +188,12 @@ class Listings:
         return SessionPage(
             sessions=await yielding(to_session(one) for one in sessions),
             infos=[infos[one.stored.key] for one in sessions],
-            unreadable=left_out.sessions,
+            unreadable=self._unreadable(app, left_out),
             next_cursor=next_cursor,
         )
+
+    def _unreadable(self, app: str, left_out: _LeftOut) -> list[UnreadableSession]:
+        return [unreadable(self._storage.layout, app, path, exc) for path, exc in left_out]
 
     async def _found(
         self, app: str, user: str | None, page: Page | None, *, fields: Sequence[str], with_state: bool
@@ -203,7 +210,7 @@ class Listings:
     async def _headers(
         self,
         documents: Sequence[Document],
-        left_out: "_LeftOut",
+        left_out: _LeftOut,
         *,
         with_state: bool,
         infos: dict[SessionKey, SessionInfo] | None = None,
@@ -218,7 +225,7 @@ class Listings:
                     infos[stored.key] = read_info(document, stored)
                 found.append(stored)
             except StoredDataError as exc:
-                left_out.add(document.path, exc)
+                left_out.append((document.path, exc))
             if pauses.is_due:
                 await pauses.pause()
         return found
@@ -270,7 +277,7 @@ class Listings:
         self,
         sessions: Iterable[StoredSession],
         states: Mapping[UserKey, ScopedState] | None,
-        left_out: "_LeftOut",
+        left_out: _LeftOut,
     ) -> list[Found]:
         """Return *sessions* that have not expired with the *states* of their owners, read unless given.
 
@@ -281,7 +288,7 @@ class Listings:
             states, damaged = await self._states_of([owner for _, owner in living])
             for one, owner in living if damaged else ():
                 if owner in damaged:
-                    left_out.add(self._storage.layout.session(one.key), damaged[owner])
+                    left_out.append((self._storage.layout.session(one.key), damaged[owner]))
             living = [each for each in living if each[1] not in damaged] if damaged else living
         elif states is _NO_STATE:
             states = dict.fromkeys((owner for _, owner in living), ScopedState())
@@ -304,7 +311,7 @@ class Listings:
         return found
 
     async def _completed(
-        self, stored: StoredSession, shared: ScopedState, left_out: "_LeftOut"
+        self, stored: StoredSession, shared: ScopedState, left_out: _LeftOut
     ) -> Found | None:
         """Return a session as the reader completes it, reread if it changes.
 
@@ -328,7 +335,7 @@ class Listings:
         try:
             return await read_whole(self._storage.documents.deadline_s, look)
         except StoredDataError as exc:
-            left_out.add(self._storage.layout.session(stored.key), exc)
+            left_out.append((self._storage.layout.session(stored.key), exc))
             return None
 
     async def _states_of(
@@ -364,20 +371,6 @@ class Listings:
                 app = await self._reader.lasting_state(layout.app_payloads(some[0].app), documents.pop())
             await gather(state_of(owner, document) for owner, document in zip(some, documents, strict=True))
         return states, damaged
-
-
-class _LeftOut:
-    """Sessions of a listing that cannot be read."""
-
-    def __init__(self, layout: Layout, app: str) -> None:
-        self._layout = layout
-        self._app = app
-        self.sessions: list[UnreadableSession] = []
-        self.first: StoredDataError | None = None
-
-    def add(self, path: str, exc: StoredDataError) -> None:
-        self.first = self.first or exc
-        self.sessions.append(unreadable(self._layout, self._app, path, exc))
 
 
 def _own(shared: ScopedState) -> ScopedState:

@@ -155,9 +155,12 @@ class SessionEvents:
             start = place.offset if number == place.segment else at_end
             if start > len(texts):
                 raise beyond()
+            where = self._reader.place_of(stored, number)
             for index in reversed(range(start)) if backward else range(start, len(texts)):
-                event = await self._event(stored, number, texts, index, pauses)
-                yield event, EventPlace(segment=number, offset=index if backward else index + 1)
+                some = texts[index : index + 1]
+                (event,) = await decode_events(some, where=where, first=index, pauses=pauses)
+                place_after_it = EventPlace(segment=number, offset=index if backward else index + 1)
+                yield await self.completed(stored, event), place_after_it
 
     async def runs(
         self, stored: StoredSession, first: int, *, backward: bool
@@ -185,14 +188,6 @@ class SessionEvents:
         if segments is None:
             raise await self._reader.lost(stored) or segment_missing(stored)
         return segments
-
-    async def _event(
-        self, stored: StoredSession, number: int, texts: Sequence[str], index: int, pauses: Pauses
-    ) -> Event:
-        where = self._reader.place_of(stored, number)
-        some = texts[index : index + 1]
-        (event,) = await decode_events(some, where=where, first=index, pauses=pauses)
-        return await self.completed(stored, event)
 
     async def completed(self, stored: StoredSession, event: StoredEvent) -> Event:
         """Return *event* with its payloads."""
