@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from gcp_adk_store import machine, settings
+from gcp_adk_store import machine
 from gcp_adk_store.artifacts import uploads
 from gcp_adk_store.artifacts.files import (
     ArtifactReader,
@@ -79,9 +79,7 @@ class ArtifactTransfers(Closing):
         )
         """Where the artifacts are stored, for the other services of one store."""
         # The number of threads for requests bounds how many operations run.
-        self._bounds = Bounds(
-            type(self), system=telemetry.STORAGE, deadlines_s=limits.deadlines_s, names_ids=settings.names_ids
-        )
+        self._bounds = Bounds(type(self), system=telemetry.STORAGE, deadlines_s=limits.deadlines_s)
 
     @property
     def bucket_name(self) -> str:

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from gcp_adk_store import settings
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.stored import HEADER_WITHOUT_STATE, read_header
 from gcp_adk_store.codec.writes import Document
@@ -40,13 +39,8 @@ class Anchors:
         """Prepare; *objects* is the bucket of anchors."""
         self._storage = sessions.storage
         self._objects = objects
-        self._bounds = Bounds(
-            Anchors,
-            system=telemetry.STORAGE,
-            deadlines_s={},
-            names_ids=settings.names_ids,
-            ready=sessions._appender.ready,  # noqa: SLF001  # of one store
-        )
+        ready = sessions._appender.ready  # noqa: SLF001  # of one store
+        self._bounds = Bounds(Anchors, system=telemetry.STORAGE, ready=ready)
 
     async def of(self, epoch: str) -> list[Anchor]:
         """Return the anchors of the session that *epoch* identifies; 1 listing.

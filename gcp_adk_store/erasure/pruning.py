@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from gcp_adk_store import settings
 from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.codec.documents import ids_of
 from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head
@@ -167,13 +166,8 @@ class Pruner:
         self._on_progress = on_progress
         self._within = within
         self._report = PruneReport(app_name="", is_dry_run=dry_run, begun_at=0.0)
-        self._bounds = Bounds(
-            Pruner,
-            system=telemetry.FIRESTORE,
-            deadlines_s={},
-            names_ids=settings.names_ids,
-            ready=sessions._appender.ready,  # noqa: SLF001  # of one store
-        )
+        ready = sessions._appender.ready  # noqa: SLF001  # of one store
+        self._bounds = Bounds(Pruner, system=telemetry.FIRESTORE, ready=ready)
 
     @operation
     async def prune(self, *, app_name: str) -> PruneReport:

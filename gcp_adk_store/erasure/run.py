@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from google.adk.platform import uuid as platform_uuid
 
-from gcp_adk_store import machine, settings
+from gcp_adk_store import machine
 from gcp_adk_store.artifacts.owners import UserObjects
 from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.codec.objects import ENCRYPTED
@@ -97,13 +97,8 @@ class UserErasure:
         self._artifacts = artifacts
         self._recovery = recovery
         self.recovery_of_keys = recovery_of_keys
-        self._bounds = Bounds(
-            UserErasure,
-            system=telemetry.FIRESTORE,
-            deadlines_s={},
-            names_ids=settings.names_ids,
-            ready=sessions._appender.ready,  # noqa: SLF001  # of one store
-        )
+        ready = sessions._appender.ready  # noqa: SLF001  # of one store
+        self._bounds = Bounds(UserErasure, system=telemetry.FIRESTORE, ready=ready)
 
     @operation
     async def erase_user(

@@ -6,12 +6,12 @@ import inspect
 import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, TypeVar, cast, overload
 
 from google.adk.sessions import Session
 
-from gcp_adk_store import machine
+from gcp_adk_store import machine, settings
 from gcp_adk_store.errors import InvalidInputError, StoreError, shown
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Limiter
@@ -114,8 +114,7 @@ class Bounds:
         service: type,
         *,
         system: str,
-        deadlines_s: Mapping[str, float],
-        names_ids: Callable[[], bool],
+        deadlines_s: Mapping[str, float] = MappingProxyType({}),
         limiter: Limiter | None = None,
         ready: Callable[[Operation], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
@@ -127,7 +126,6 @@ class Bounds:
             deadlines_s: Deadlines in seconds by the method's name.
             limiter: The permits that operations acquire.
             ready: Waits for what an operation must see, before it begins; not for one that is not *limited*.
-            names_ids: Whether spans have the ids of users and sessions; asked for each operation.
 
         Raises:
             InvalidInputError: *deadlines_s* names a method that is not an operation of *service*.
@@ -141,7 +139,6 @@ class Bounds:
         self._deadlines_s = dict(deadlines_s)
         self._limiter = limiter
         self._ready = ready
-        self._names_ids = names_ids
         self._process = OwnProcess(self)
 
     def begin_operation(
@@ -166,7 +163,7 @@ class Bounds:
             # No longer than an operation that it is a part of.
             machine.monotonic() + at_most(self._deadlines_s.get(method.__name__, math.inf)),
         )
-        telemetry.begin_span(operation, self._names_ids)
+        telemetry.begin_span(operation, settings.names_ids)
         return operation
 
     async def wait_until_ready(self, operation: Operation) -> None:

@@ -11,7 +11,6 @@ from google.adk.platform import time as platform_time
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import settings
 from gcp_adk_store.codec.memories import decode_memory, has_id
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
@@ -100,7 +99,6 @@ class MemoryService(Closing, BaseMemoryService):
                 longest_wait_s=_LONGEST_WAIT_S,
                 at_once=self._limits.max_in_flight,
             ),
-            names_ids=settings.names_ids,
         )
 
     @property

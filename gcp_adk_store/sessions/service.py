@@ -12,7 +12,6 @@ from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
 
-from gcp_adk_store import settings
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
@@ -105,7 +104,6 @@ class SessionService(SessionAdministration, BaseSessionService):
             deadlines_s=limits.deadlines_s,
             limiter=running,
             ready=self._appender.ready,
-            names_ids=settings.names_ids,
         )
 
     @operation

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final, TypedDict, Unpack
 
-from gcp_adk_store import settings
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError, StoreError
 from gcp_adk_store.kernel import telemetry
@@ -111,11 +110,9 @@ class OwnedStore(Closing):
         self._bounds = Bounds(
             type(self),
             system=telemetry.FIRESTORE,
-            deadlines_s={},
             limiter=Limiter(
                 at_once=limits.max_in_flight, max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s
             ),
-            names_ids=settings.names_ids,
         )
 
     async def _expiry(self, path: str) -> Expiry | None:

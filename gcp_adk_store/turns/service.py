@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from gcp_adk_store import machine, settings
+from gcp_adk_store import machine
 from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.errors import (
     InvalidInputError,
@@ -114,9 +114,7 @@ class HeldTurns:
         self._hooks = sessions._hooks  # noqa: SLF001  # redactors see messages that wait, too
         self._leases = Leases(sessions.storage, sessions._reader.followed)  # noqa: SLF001
         self._endings: set[asyncio.Task[None]] = set()
-        self._bounds = Bounds(
-            type(self), system=telemetry.FIRESTORE, deadlines_s={}, names_ids=settings.names_ids
-        )
+        self._bounds = Bounds(type(self), system=telemetry.FIRESTORE)
 
     @property
     def sessions(self) -> SessionService:

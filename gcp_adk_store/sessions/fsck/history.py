@@ -9,7 +9,7 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gcp_adk_store.codec.events import StoredEvent, decode_event
@@ -27,7 +27,7 @@ from gcp_adk_store.sessions.fsck.faults import Fault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundMarker:
-    """A text that ends as a marker."""
+    """A text that ends as a marker, and what the history proves of it."""
 
     position: int
     """Number of the event, from 0."""
@@ -40,17 +40,11 @@ class FoundMarker:
     is_fixed: bool
     """Whether it contains nothing but what a marker may."""
     sha256_of_marker: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """What a history proves of one marker."""
-
-    says: str
+    says: str = ""
     """What is wrong; empty if the chain holds its redaction."""
-    audits: tuple[int, ...]
+    audits: tuple[int, ...] = ()
     """The numbers of the events that report its redaction."""
-    is_bound: bool
+    is_bound: bool = False
     """Whether they have the hash of the marker."""
 
 
@@ -59,7 +53,7 @@ class Redactions:
 
     def __init__(self) -> None:
         """Begin with an empty history."""
-        self.markers: list[FoundMarker] = []
+        self._markers: list[FoundMarker] = []
         self._listed: dict[tuple[int, str], list[tuple[int, str | None]]] = defaultdict(list)
 
     def add(self, position: int, text: str, path: str) -> None:
@@ -69,7 +63,7 @@ class Redactions:
             event_id, is_fixed = "", False
             with suppress(StoredDataError):
                 event_id, is_fixed = decode_event(text).event.id, True
-            self.markers.append(
+            self._markers.append(
                 FoundMarker(
                     position=position,
                     event_id=event_id,
@@ -85,8 +79,11 @@ class Redactions:
             if one.position < position:
                 self._listed[one.position, one.sha256].append((position, one.marker))
 
-    def judge(self, marker: FoundMarker) -> Judged:
-        """Judge *marker*, once all events were added."""
+    def judged(self) -> list[FoundMarker]:
+        """Return the markers with what is proven of each, once all events were added."""
+        return [self._judged(marker) for marker in self._markers]
+
+    def _judged(self, marker: FoundMarker) -> FoundMarker:
         listed = self._listed[marker.position, marker.sha256]
         bound = {sha256 for _, sha256 in listed if sha256 is not None}
         says = ""
@@ -97,7 +94,7 @@ class Redactions:
         elif bound - {marker.sha256_of_marker}:
             says = "the marker that stands here is not the one that the redaction wrote"
         audits = tuple(position for position, sha256 in listed if sha256 is not None or not bound)
-        return Judged(says=says, audits=audits, is_bound=bool(bound))
+        return replace(marker, says=says, audits=audits, is_bound=bool(bound))
 
 
 _KEPT_CHARACTERS: Final = 1024
@@ -171,14 +168,14 @@ class History:
         self._redacted: set[str] = set()
         """Keys of the state that a redacted event set last."""
         self._faults: list[Fault] = []
-        self._redactions = Redactions()
+        self.redactions = Redactions()
 
     def add(self, run: Run) -> None:
         """Go on with the events of *run*."""
         self._follow_chain(run)
         self.references.update(dict.fromkeys(run.references, run.path))
         for position, text in enumerate(run.texts, start=self.events):
-            self._redactions.add(position, text, run.path)
+            self.redactions.add(position, text, run.path)
         for event in run.events:
             if event is None:
                 self.state_is_known = False
@@ -188,10 +185,6 @@ class History:
                 if is_redacted(event.event):
                     self._redacted |= split_scopes(event.event.actions.state_delta).session.keys()
         self.events += len(run.texts)
-
-    def judged_markers(self) -> list[tuple[FoundMarker, Judged]]:
-        """Return the markers, and what the history proves of each, once all runs were added."""
-        return [(marker, self._redactions.judge(marker)) for marker in self._redactions.markers]
 
     def _take(self, event: StoredEvent) -> None:
         self.last = event.timestamp

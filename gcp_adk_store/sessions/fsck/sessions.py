@@ -222,10 +222,10 @@ def ended_faults(header: Header, history: History, *, last_max: float | None) ->
         says = f"is {fields['tail_bytes']}, the tail takes {size}"
         found.append(header.fault("FSCK103", "tail_bytes", says, repair))
     found += summary_faults(header, history, is_broken=is_broken)
-    for marker, judged in history.judged_markers():
-        if judged.says and marker.is_fixed:  # otherwise it cannot be read as an event
+    for marker in history.redactions.judged():
+        if marker.says and marker.is_fixed:  # otherwise it cannot be read as an event
             item = f"event {marker.position}"
-            found.append(Fault(code="FSCK120", path=marker.path, item=item, says=judged.says))
+            found.append(Fault(code="FSCK120", path=marker.path, item=item, says=marker.says))
     if last_max is not None and fields["sealed_max"] is not None and fields["sealed_max"] != last_max:
         says = f"is {fields['sealed_max']}, the newest segment says {last_max}"
         found.append(header.fault("FSCK105", "sealed_max", says, {"sealed_max": last_max}))

@@ -14,7 +14,6 @@ from gcp_adk_store.codec.cursors import (
     decode_place_in,
     encode_place_in,
 )
-from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.indexes import page_index
 from gcp_adk_store.codec.segments import LABEL_SET, label_filter
 from gcp_adk_store.codec.stored import HEADER_FIELDS, HEADER_WITHOUT_STATE, read_header

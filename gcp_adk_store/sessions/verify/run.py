@@ -188,21 +188,21 @@ class _Verification:
 
     def _unexplained(self) -> HistoryBreak | None:
         """Return the first marker that is not that of a redaction in the chain."""
-        for marker, judged in self._history.judged_markers():
-            if judged.says:
+        for marker in self._history.redactions.judged():
+            if marker.says:
                 at, change = marker.position, HistoryChange.REDACTED
-                return _at(at, at, marker.path, change, judged.says, event_id=marker.event_id)
+                return _at(at, at, marker.path, change, marker.says, event_id=marker.event_id)
         return None
 
     def _redacted(self, anchored: int | None) -> Iterator[RedactedEvent]:
-        for marker, judged in self._history.judged_markers():
+        for marker in self._history.redactions.judged():
             yield RedactedEvent(
                 position=marker.position,
                 event_id=marker.event_id,
                 sha256=marker.sha256,
-                is_audited=not judged.says,
-                is_bound=judged.is_bound and not judged.says,
-                is_anchored=None if anchored is None else any(audit < anchored for audit in judged.audits),
+                is_audited=not marker.says,
+                is_bound=marker.is_bound and not marker.says,
+                is_anchored=None if anchored is None else any(audit < anchored for audit in marker.audits),
             )
 
     def _heads(self) -> dict[str, int]:
