@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
 from gcp_adk_store.codec.objects import ObjectFields
@@ -79,11 +78,12 @@ class Anchors:
         """As :meth:`gcp_adk_store.Store.anchor`."""
         report = AnchorReport(sessions=0, written=0, unreadable=0)
         async for headers in self._listed(app_name, user_id, session_id):
-            outcomes = await gather(self._anchor(stored) for stored in headers)
-            for outcome in outcomes:
-                report = replace(report, sessions=report.sessions + 1)
-                if outcome is not None:
-                    report = replace(report, **{outcome: getattr(report, outcome) + 1})
+            are_written = await gather(self._anchor(stored) for stored in headers if stored is not None)
+            report = AnchorReport(
+                sessions=report.sessions + len(headers),
+                written=report.written + sum(are_written),
+                unreadable=report.unreadable + headers.count(None),
+            )
             if on_progress is not None:
                 on_progress(report)
         return report
@@ -111,10 +111,8 @@ class Anchors:
         ):
             yield _living(page)
 
-    async def _anchor(self, stored: StoredSession | None) -> str | None:
-        """Keep the head of a session; return the count that this changes."""
-        if stored is None:
-            return "unreadable"
+    async def _anchor(self, stored: StoredSession) -> bool:
+        """Keep the head of a session; return whether it was not kept before."""
         head = stored.chain.hex()
         binding = binding_of(stored.key, stored.epoch)
         described = {
@@ -130,8 +128,8 @@ class Anchors:
         with suppress(ObjectExistsError):
             name = f"{self._folder(stored.epoch)}{stored.revision:018d}-{head}-{binding}"
             await self._objects.create(name, fields)
-            return "written"
-        return None
+            return True
+        return False
 
     def _folder(self, epoch: str) -> str:
         return f"{self._storage.layout.prefix}-anchors/{epoch}/"

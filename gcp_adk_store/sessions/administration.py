@@ -54,7 +54,7 @@ class SessionAdministration(Closing):
         self._lifecycle = SessionLifecycle(storage, self._reader)
         self._events = SessionEvents(storage, self._reader)
         self._user_events = UserEvents(storage, self._reader, self._events)
-        self._restorer = Restorer(storage, self._reader, self._encoder, limits)
+        self._restorer = Restorer(storage, self._reader, self._lifecycle, self._encoder, limits)
         self._redactor = Redactor(storage, self._reader, self._encoder, limits)
         self._forks = SessionForks(storage, self._reader, self._lifecycle, limits, skip_missing)
         self._collector = Collector(storage, self._reader, self._lifecycle, self._restorer)

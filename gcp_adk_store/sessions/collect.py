@@ -1,6 +1,7 @@
 """Find garbage below one prefix, and remove it, while writers go on."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from gcp_adk_store.codec.documents import ids_of
@@ -31,6 +32,7 @@ from gcp_adk_store.sessions.restore.run import Restorer
 _SEGMENTS_AT_ONCE: Final = 8
 
 
+@dataclass(slots=True)
 class Collector:
     """Compares payloads with the documents that may refer to them.
 
@@ -38,14 +40,10 @@ class Collector:
     garbage if it is old, was found before the documents were read, and is unchanged when it is removed.
     """
 
-    def __init__(
-        self, storage: SessionStorage, reader: SessionReader, lifecycle: SessionLifecycle, restorer: Restorer
-    ) -> None:
-        self._storage = storage
-        self._reader = reader
-        self._lifecycle = lifecycle
-        self._restorer = restorer
-        self._memories = MemoryLayout(storage.layout)
+    _storage: SessionStorage
+    _reader: SessionReader
+    _lifecycle: SessionLifecycle
+    _restorer: Restorer
 
     async def find(self, *, older_than_s: float) -> AsyncIterator[Garbage]:
         """Yield unreferenced data that is older than *older_than_s*.
@@ -136,7 +134,7 @@ class Collector:
         Raises:
             StoredDataError: the owner is unknown, or its document cannot be read.
         """
-        if owner is not None and self._memories.owns(owner.path):
+        if owner is not None and MemoryLayout(self._storage.layout).owns(owner.path):
             return await in_memories(self._storage, owner)
         if owner is None or self._storage.layout.level_of(owner.path) is None:
             raise StoredDataError("no document of this store is its owner, so it stays; find who wrote it")

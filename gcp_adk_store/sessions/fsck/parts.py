@@ -240,7 +240,7 @@ def restore_faults(
         except StoredDataError as exc:
             found.append(Fault(code="FSCK504", path=note.path, says=str(exc)))
             continue
-        numbers = {number for run in restore.segments for number in run}
+        numbers = {*restore.numbers}
         if restore.artifacts is None and not numbers:
             says = "names neither segments nor artifacts"
             found.append(Fault(code="FSCK504", path=note.path, item="segments", says=says))

@@ -44,8 +44,7 @@ from gcp_adk_store.sessions.redact.format import (
     summaries_of,
     texts_in,
 )
-from gcp_adk_store.sessions.restore.format import read_restores, restores_collection
-from gcp_adk_store.sessions.restore.run import has_other_restores, require_not_restored
+from gcp_adk_store.sessions.restore.run import has_other_restores, require_not_restored, unfinished_restores
 from gcp_adk_store.settings import SessionLimits
 
 _WINDOWS_AT_ONCE: Final = 200
@@ -419,10 +418,8 @@ class Redactor:
         try:
             for payload in planned.payloads:
                 await self._storage.payloads.at(payload.place).remove_unchanged(payload.versions)
-            notes = await documents.query(layout.session(key), restores_collection(layout))
-            for note in read_restores(notes):
-                numbers = [number for run in note.segments for number in run]
-                paths = layout.segments(key, note.epoch, numbers)
+            for left in await unfinished_restores(self._storage, key):
+                paths = layout.segments(key, left.epoch, left.numbers)
                 await commit_all(documents, [Delete(path=path) for path in paths])
             await self._storage.payloads.scrub()
             await documents.scrub()

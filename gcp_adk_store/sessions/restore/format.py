@@ -47,6 +47,11 @@ class Restore:
     """Unix time of the restore's commit by Firestore's clock, in seconds."""
 
     @property
+    def numbers(self) -> list[int]:
+        """The same, one by one."""
+        return [number for run in self.segments for number in run]
+
+    @property
     def is_done(self) -> bool:
         """Whether its commit did all of it; then it has no note."""
         return not self.segments and self.artifacts is None
@@ -104,8 +109,7 @@ def restore(layout: Layout, back: StoredSession, left: Restore, summary: Summary
 
 def finish_restore(layout: Layout, key: SessionKey, restore: Restore) -> list[Delete]:
     """Return the deletes that complete *restore*; its note comes last."""
-    numbers = (number for run in restore.segments for number in run)
-    segments = layout.segments(key, restore.epoch, numbers)
+    segments = layout.segments(key, restore.epoch, restore.numbers)
     return [Delete(path=path) for path in (*segments, _note(layout, key, restore.restore_id))]
 
 

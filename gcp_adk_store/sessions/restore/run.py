@@ -102,17 +102,15 @@ def _decided(
     return Commit(seen.planned.writes, restored)
 
 
+@dataclass(slots=True)
 class Restorer:
     """Restores the sessions below one prefix of a database."""
 
-    def __init__(
-        self, storage: SessionStorage, reader: SessionReader, encoder: EventEncoder, limits: SessionLimits
-    ) -> None:
-        self._storage = storage
-        self._reader = reader
-        self._encoder = encoder
-        self._limits = limits
-        self._lifecycle = SessionLifecycle(storage, reader)
+    _storage: SessionStorage
+    _reader: SessionReader
+    _lifecycle: SessionLifecycle
+    _encoder: EventEncoder
+    _limits: SessionLimits
 
     async def restore(
         self,
@@ -134,9 +132,9 @@ class Restorer:
 
         async def look() -> _Look:
             nonlocal planned
-            stored, unfinished = await both(self._reader.stored(key), self._unfinished(key))
+            stored, unfinished = await both(self._reader.stored(key), unfinished_restores(self._storage, key))
             if stored is not None and not _is_as_of(unfinished, stored):
-                unfinished = await self._unfinished(key)
+                unfinished = await unfinished_restores(self._storage, key)
             if stored is None or stored.has_expired:
                 return _Look(stored, unfinished)
             if stored.restore_id == restore_id:
@@ -187,15 +185,10 @@ class Restorer:
                 await _remove_archives(self._storage, key, one)
             await commit_all(self._storage.documents, finish_restore(self._storage.layout, key, one))
 
-    async def _unfinished(self, key: SessionKey) -> list[Restore]:
-        layout = self._storage.layout
-        notes = await self._storage.documents.query(layout.session(key), restores_collection(layout))
-        return read_restores(notes)
-
     async def _is_left(self, key: SessionKey, one: Restore, now: StoredSession) -> bool:
         """Return whether nobody has finished a restore; a later one does so before its own commit."""
         return now.restore_id == one.restore_id or any(
-            each.restore_id == one.restore_id for each in await self._unfinished(key)
+            each.restore_id == one.restore_id for each in await unfinished_restores(self._storage, key)
         )
 
     async def _plan(
@@ -287,12 +280,19 @@ class Restorer:
             telemetry.warn(logger, "parts that a restore cut off are left", exc)
 
 
+async def unfinished_restores(storage: SessionStorage, key: SessionKey) -> list[Restore]:
+    """Return the restores of a session that were interrupted, or that go on; 1 query."""
+    layout = storage.layout
+    notes = await storage.documents.query(layout.session(key), restores_collection(layout))
+    return read_restores(notes)
+
+
 async def _remove_archives(storage: SessionStorage, key: SessionKey, cut: Restore) -> None:
     """Remove the archives of the segments that a restore cut off, before their documents go.
 
     One that was put again since stays: a later segment may have the same events.
     """
-    paths = storage.layout.segments(key, cut.epoch, [number for run in cut.segments for number in run])
+    paths = storage.layout.segments(key, cut.epoch, cut.numbers)
     found = await storage.documents.get(paths, fields=ARCHIVE_FIELDS) if paths else []
     refs = archives_named(found)
     for payload in await storage.payloads.found(storage.layout.session_payloads(key, cut.epoch), refs):
