@@ -2,11 +2,7 @@
 
 from dataclasses import dataclass
 
-from gcp_adk_store.encryption.artifacts import (
-    NO_URLS,
-    SealedArtifactObjects,
-    SealedArtifactUploads,
-)
+from gcp_adk_store.encryption.artifacts import NO_URLS, SealedArtifactObjects, SealedArtifactUploads
 from gcp_adk_store.encryption.documents import SealedDocuments
 from gcp_adk_store.encryption.fields import Places
 from gcp_adk_store.encryption.keyring import Keyring

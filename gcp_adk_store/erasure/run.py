@@ -15,14 +15,7 @@ from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.codec.objects import ENCRYPTED
 from gcp_adk_store.codec.writes import Delete, Document, Written
 from gcp_adk_store.erasure.counts import counted, refers_to_bucket
-from gcp_adk_store.erasure.format import (
-    KEY_BYTES,
-    ErasureLayout,
-    Intent,
-    read_intent,
-    read_key,
-    subject_of,
-)
+from gcp_adk_store.erasure.format import KEY_BYTES, ErasureLayout, Intent, read_intent, read_key, subject_of
 from gcp_adk_store.errors import (
     AccessDeniedError,
     NotProvisionedError,

@@ -14,11 +14,7 @@ from google.adk.sessions import Session
 from gcp_adk_store.codec.events import WHOLE, StoredEvent, references
 from gcp_adk_store.codec.redactions import audits_again, has_unreported, lost_audits
 from gcp_adk_store.codec.values import spill_state
-from gcp_adk_store.errors import (
-    PayloadMissingError,
-    SessionExistsError,
-    SessionMissingError,
-)
+from gcp_adk_store.errors import PayloadMissingError, SessionExistsError, SessionMissingError
 from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.history import Point, fold, genesis

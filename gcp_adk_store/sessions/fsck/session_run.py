@@ -24,11 +24,7 @@ from gcp_adk_store.model.sessions import Segment
 from gcp_adk_store.sessions.fsck.faults import Fault, digest_faults
 from gcp_adk_store.sessions.fsck.held import Held
 from gcp_adk_store.sessions.fsck.history import History, Run, digest
-from gcp_adk_store.sessions.fsck.parts import (
-    chunk_faults,
-    field_faults,
-    object_faults,
-)
+from gcp_adk_store.sessions.fsck.parts import chunk_faults, field_faults, object_faults
 from gcp_adk_store.sessions.fsck.sessions import (
     Header,
     archived_fault,

@@ -21,12 +21,7 @@ from gcp_adk_store.sessions.listing.sessions import place_by_update
 from gcp_adk_store.sessions.read.completion import decode_events, decoded
 from gcp_adk_store.sessions.read.events import SessionEvents
 from gcp_adk_store.sessions.read.reader import SessionReader
-from gcp_adk_store.sessions.read.session_objects import (
-    beyond,
-    require_limit,
-    require_place,
-    require_time,
-)
+from gcp_adk_store.sessions.read.session_objects import beyond, require_limit, require_place, require_time
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 

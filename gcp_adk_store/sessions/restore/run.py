@@ -8,12 +8,7 @@ from gcp_adk_store import machine
 from gcp_adk_store.codec.redactions import audit_in, audits_again, lost_audits
 from gcp_adk_store.codec.segments import ARCHIVE_FIELDS, archives_named
 from gcp_adk_store.codec.writes import Write, Written
-from gcp_adk_store.errors import (
-    OutcomeUnknownError,
-    SessionConflictError,
-    SessionMissingError,
-    StoreError,
-)
+from gcp_adk_store.errors import OutcomeUnknownError, SessionConflictError, SessionMissingError, StoreError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import both, offload
 from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, commit_all, transact
