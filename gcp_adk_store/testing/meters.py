@@ -6,8 +6,7 @@ A proxy in front of the emulator, so that any client is measured by the same met
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import requests
 from google.auth.credentials import AnonymousCredentials
@@ -46,41 +45,26 @@ class FirestoreFigures:
         return self.rpcs.total()
 
 
-class FirestoreMeter:
+class FirestoreMeter(FirestoreProxy):
     """A metering proxy; ``with`` starts and stops it.
 
     Point ``FIRESTORE_EMULATOR_HOST`` at :attr:`address` for the clients to be measured.
     """
 
     def __init__(self, upstream: str) -> None:
-        self._proxy = FirestoreProxy(upstream, observe=self._count)
-        self._figures = FirestoreFigures()
-        self._guard = threading.Lock()
-
-    @property
-    def address(self) -> str:
-        """``host:port`` of the proxy, once it runs."""
-        return self._proxy.address
+        super().__init__(upstream, observe=self._count)
+        self._counted = FirestoreFigures()
 
     def take(self) -> FirestoreFigures:
         """Return what was counted since the last call, and start again at zero."""
         with self._guard:
-            taken, self._figures = self._figures, FirestoreFigures()
+            taken, self._counted = self._counted, FirestoreFigures()
         return taken
-
-    def __enter__(self) -> Self:
-        self._proxy.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._proxy.__exit__(kind, exc, traceback)
 
     def _count(self, rpc: str, requests: list[bytes], answers: list[bytes]) -> None:
         reads, writes, deletes = _billed(rpc, requests, answers)
         with self._guard:
-            figures = self._figures
+            figures = self._counted
             if requests:  # a conversation is reported answer by answer
                 figures.rpcs[rpc] += 1
             figures.reads += reads

@@ -6,7 +6,6 @@ Messages pass as bytes, so that any client can be tested: ours, ADK's, a user's.
 import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import parse_qs
@@ -22,7 +21,6 @@ from gcp_adk_store.testing.faults.plans import (
     Garble,
     Hang,
     Hold,
-    Injector,
     Lose,
     Plan,
     Refuse,
@@ -66,12 +64,13 @@ class FirestoreProxy(Proxy):
 
     def __init__(self, upstream: str, plan: Plan = no_faults, *, observe: Observe | None = None) -> None:
         """Prepare it; *upstream* is the emulator's ``host:port``."""
-        super().__init__(Injector("firestore", plan))
+        super().__init__("firestore", plan)
         self.clock: Clock | None = None
         """What answers give as Firestore's time, by which sessions with a time to live end; by default that
         of the emulator. The times of documents stay the emulator's."""
         self._upstream = upstream
-        self._observe = observe
+        self.observe = observe
+        """Hears of the RPCs that reach the emulator."""
         self._running: _Running | None = None
 
     @property
@@ -100,7 +99,7 @@ class FirestoreProxy(Proxy):
             raise RuntimeError("the Firestore proxy does not run")
         return self._running
 
-    def _timed(self, rpc: str, answer: bytes, owner: str) -> bytes:
+    def timed(self, rpc: str, answer: bytes, owner: str) -> bytes:
         """Return *answer* with the time of :attr:`clock`."""
         clock = self.clock
         if clock is None or rpc not in _TIMED:
@@ -115,15 +114,7 @@ class FirestoreProxy(Proxy):
         stopping = asyncio.Event()
         server = grpc.aio.server(options=_UNBOUNDED)
         async with grpc.aio.insecure_channel(self._upstream, options=_UNBOUNDED) as channel:
-            handler = _Handler(
-                channel,
-                injector=self._injector,
-                observe=self._observe,
-                timed=self._timed,
-                holding=self.holding,
-                stopping=stopping,
-            )
-            server.add_generic_rpc_handlers((handler,))
+            server.add_generic_rpc_handlers((_Handler(channel, self, stopping),))
             port = server.add_insecure_port("127.0.0.1:0")
             await server.start()
             async with TcpForwarder(port) as front:
@@ -177,22 +168,10 @@ class _Running:
 class _Handler(grpc.GenericRpcHandler):
     """Passes every RPC on as bytes, as one request with any number of answers, or as a conversation."""
 
-    def __init__(
-        self,
-        channel: grpc.aio.Channel,
-        *,
-        injector: Injector,
-        observe: Observe | None,
-        timed: Callable[[str, bytes, str], bytes],
-        holding: Callable[[Hold], AbstractContextManager[None]],
-        stopping: asyncio.Event,
-    ) -> None:
+    def __init__(self, channel: grpc.aio.Channel, proxy: FirestoreProxy, stopping: asyncio.Event) -> None:
         self._channel = channel
-        self._injector = injector
-        self._observe = observe
-        self._timed = timed
+        self._proxy = proxy
         self._stopping = stopping
-        self._holding = holding
         self._detached: set[asyncio.Task[Any]] = set()
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
@@ -206,7 +185,7 @@ class _Handler(grpc.GenericRpcHandler):
 
         async def serve(request: bytes, context: Any) -> AsyncIterator[bytes]:
             metadata = _passed_on(context)
-            fault = self._injector.next(_owner(metadata), rpc)
+            fault = self._proxy.next(_owner(metadata), rpc)
             answers = (
                 self._forward(method, request, metadata)
                 if fault is None
@@ -223,7 +202,7 @@ class _Handler(grpc.GenericRpcHandler):
         self, method: str, requests: AsyncIterator[bytes], metadata: Metadata
     ) -> AsyncIterator[bytes]:
         sent: list[bytes] = []
-        observe = self._observe
+        observe = self._proxy.observe
         rpc = method.rpartition("/")[2]
 
         async def watched() -> AsyncIterator[bytes]:
@@ -248,14 +227,14 @@ class _Handler(grpc.GenericRpcHandler):
         open_call: Any = self._channel.unary_stream(method)
         try:
             async for answer in open_call(request, metadata=metadata):
-                received.append(self._timed(rpc, answer, _owner(metadata)))
+                received.append(self._proxy.timed(rpc, answer, _owner(metadata)))
                 if len(received) > 1:
                     yield received[-2]
         except grpc.aio.AioRpcError as exc:
             failure = exc
         finally:
-            if self._observe is not None:
-                self._observe(rpc, [request], received)
+            if self._proxy.observe is not None:
+                self._proxy.observe(rpc, [request], received)
         if received:
             yield received[-1]
         if failure is not None:
@@ -304,7 +283,7 @@ class _Handler(grpc.GenericRpcHandler):
 
     async def _hold(self, hold: Hold, stage: Literal["before", "after"], arrive: _Arrive) -> _Outcome:
         outcome = await arrive() if stage == "after" else None
-        with self._holding(hold):
+        with self._proxy.holding(hold):
             # Shielded: a loop that ends must not decide for the test.
             forward = await asyncio.shield(asyncio.wrap_future(hold.decision))
         if not forward:

@@ -304,11 +304,14 @@ class FaultFigures:
 
 
 class Injector:
-    """Numbers the calls to one service, asks a plan about each, and counts; safe from any thread."""
+    """Numbers the calls to one service, asks a plan about each, and counts; safe from any thread.
+
+    Proxies and wrapped services are such.
+    """
 
     def __init__(self, service: Service, plan: Plan) -> None:
         self.plan = plan
-        """Asked about each call; may be exchanged at any time."""
+        """What goes wrong with each call; it may be replaced at any time."""
         self._service = service
         self._numbers: Counter[str] = Counter()
         self._figures = FaultFigures()
@@ -328,27 +331,6 @@ class Injector:
 
     @property
     def figures(self) -> FaultFigures:
-        """What was counted so far; the caller's own copy."""
+        """The number of calls by method, and of injected faults; the caller's own copy."""
         with self._guard:
             return FaultFigures(calls=self._figures.calls.copy(), faults=self._figures.faults.copy())
-
-
-class Planned:
-    """What has a plan of faults: a proxy, or a wrapped service."""
-
-    def __init__(self, injector: Injector) -> None:
-        self._injector = injector
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of faults; it may be replaced at any time."""
-        return self._injector.plan
-
-    @plan.setter
-    def plan(self, plan: Plan) -> None:
-        self._injector.plan = plan
-
-    @property
-    def figures(self) -> FaultFigures:
-        """The number of calls by method, and of injected faults."""
-        return self._injector.figures

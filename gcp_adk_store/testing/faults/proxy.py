@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
 
-from gcp_adk_store.testing.faults.plans import Hold, Injector, Planned
+from gcp_adk_store.testing.faults.plans import Hold, Injector, Plan, Service
 
 logger = logging.getLogger(__name__)
 
@@ -201,11 +201,11 @@ class HttpHandler(BaseHTTPRequestHandler):
 _START_S: Final = 30.0
 
 
-class Proxy(Planned, ABC):
+class Proxy(Injector, ABC):
     """A proxy for an emulator, on a thread of its own; ``with`` starts and stops it."""
 
-    def __init__(self, injector: Injector) -> None:
-        super().__init__(injector)
+    def __init__(self, service: Service, plan: Plan) -> None:
+        super().__init__(service, plan)
         self._serves = threading.Event()
         self._held: set[Hold] = set()
         self._thread = threading.Thread(target=self._serve, daemon=True)

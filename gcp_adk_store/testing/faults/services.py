@@ -25,7 +25,6 @@ from gcp_adk_store.testing.faults.plans import (
     Injector,
     Lose,
     Plan,
-    Planned,
     Refuse,
     no_faults,
 )
@@ -44,7 +43,7 @@ def _passed_on(method: Method, unanswered: _Unanswered) -> Method:
     @functools.wraps(method)
     async def call(self: Any, **given: Any) -> Any:
         work = functools.partial(getattr(self.inner, method.__name__), **given)
-        fault = self._injector.next(given.get("app_name", ""), method.__name__)
+        fault = self.next(given.get("app_name", ""), method.__name__)
         return await _go_wrong(fault, work, unanswered)
 
     call.__isabstractmethod__ = False  # type: ignore[attr-defined]  # as the wrapped one is
@@ -61,7 +60,7 @@ def _read(method: Method) -> Method:
     return _passed_on(method, UnavailableError)
 
 
-class FaultySessionService(Planned, BaseSessionService):
+class FaultySessionService(Injector, BaseSessionService):
     """A session service whose *plan* says which calls go wrong, and how.
 
     Calls are numbered by app. What is refused raises :class:`~gcp_adk_store.UnavailableError`, or what
@@ -76,7 +75,7 @@ class FaultySessionService(Planned, BaseSessionService):
         """Wrap *inner*, which stays the caller's own."""
         self.inner = inner
         """The service that does it: for what it has beyond ADK's interface."""
-        super().__init__(Injector("sessions", plan))
+        super().__init__("sessions", plan)
         self._limiter = Limiter()
         self._lost = Lru[tuple[int, str], tuple[Session, Session]](_LOST)
         """By a caller's session and the event whose answer was lost: that session, and one that has it."""
@@ -91,7 +90,7 @@ class FaultySessionService(Planned, BaseSessionService):
         """Store *event*, then apply it to *session*, unless the answer is lost on the way."""
         if event.partial:
             return await self.inner.append_event(session, event)
-        fault = self._injector.next(session.app_name, "append_event")
+        fault = self.next(session.app_name, "append_event")
         async with self._limiter.permit(id(session)):  # tasks that share a session append one by one
             return await self._append(fault, session, event)
 
@@ -122,7 +121,7 @@ class FaultySessionService(Planned, BaseSessionService):
         return event
 
 
-class FaultyArtifactService(Planned, BaseArtifactService):
+class FaultyArtifactService(Injector, BaseArtifactService):
     """An artifact service whose *plan* says which calls go wrong, and how.
 
     Calls are numbered by app; errors are those of :class:`FaultySessionService`.
@@ -132,7 +131,7 @@ class FaultyArtifactService(Planned, BaseArtifactService):
         """Wrap *inner*, which stays the caller's own."""
         self.inner = inner
         """The service that does it: for what it has beyond ADK's interface."""
-        super().__init__(Injector("artifacts", plan))
+        super().__init__("artifacts", plan)
 
     save_artifact = _write(BaseArtifactService.save_artifact)
     load_artifact = _read(BaseArtifactService.load_artifact)

@@ -24,7 +24,6 @@ from gcp_adk_store.testing.faults.plans import (
     Garble,
     Hang,
     Hold,
-    Injector,
     Lose,
     Plan,
     Refuse,
@@ -107,8 +106,8 @@ class StorageProxy(Proxy):
 
     def __init__(self, upstream: str, plan: Plan = no_faults) -> None:
         """Prepare it; *upstream* is the emulator's ``http://host:port``."""
-        super().__init__(Injector("storage", plan))
-        self._server = _Server(upstream.rpartition("://")[2].rstrip("/"), self, self._injector)
+        super().__init__("storage", plan)
+        self._server = _Server(upstream.rpartition("://")[2].rstrip("/"), self)
 
     @property
     def address(self) -> str:
@@ -132,10 +131,9 @@ class StorageProxy(Proxy):
 
 
 class _Server(HttpServer):
-    def __init__(self, upstream: str, proxy: Proxy, injector: Injector) -> None:
+    def __init__(self, upstream: str, proxy: Proxy) -> None:
         self.upstream = upstream
         self.proxy = proxy
-        self.injector = injector
         self.stopping = threading.Event()
         super().__init__("127.0.0.1", 0, _Handler)
 
@@ -157,7 +155,7 @@ class _Handler(HttpHandler):
         """Pass on one request, unless something goes wrong with it."""
         fault = None
         if not is_bucket_look(self.command, self.path):
-            fault = self.server.injector.next(bucket_of(self.path), request_kind(self.command, self.path))
+            fault = self.server.proxy.next(bucket_of(self.path), request_kind(self.command, self.path))
         if fault is None:
             self._answer(self._forward(self.body()))
         else:
