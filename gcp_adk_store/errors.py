@@ -37,7 +37,7 @@ never content) and ``attempts``; its text begins with the first two.
 
 import math
 from collections.abc import Sequence
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
@@ -57,6 +57,9 @@ class StoreError(Exception):
         retry_after_s: Seconds to wait as the service asks; ``None`` if it does not ask.
     """
 
+    http_status: ClassVar[int] = 500
+    """How servers answer a request that it ended."""
+
     def __init__(
         self, message: str, *, operation: str = "", key: str = "", retry_after_s: float | None = None
     ) -> None:
@@ -74,9 +77,13 @@ class StoreError(Exception):
 class InvalidInputError(StoreError, InputValidationError):
     """The store can never accept the input; nothing was written."""
 
+    http_status = 400
+
 
 class SessionMissingError(StoreError, SessionNotFoundError):
     """The session does not exist or was deleted; nothing was written."""
+
+    http_status = 404
 
     def __init__(
         self,
@@ -92,9 +99,13 @@ class SessionMissingError(StoreError, SessionNotFoundError):
 class SessionExistsError(StoreError, AlreadyExistsError):
     """A session with this id exists already; nothing was written."""
 
+    http_status = 409
+
 
 class SessionConflictError(StoreError, StaleSessionError):
     """Another writer advanced the session first; nothing was written."""
+
+    http_status = 409
 
 
 class TurnLostError(SessionConflictError):
@@ -109,6 +120,8 @@ class SessionBusyError(StoreError):
         fence: Its number.
         until: When it ends if its holder does not renew it, in Unix seconds of Firestore's clock.
     """
+
+    http_status = 409
 
     def __init__(
         self,
@@ -130,17 +143,25 @@ class SessionBusyError(StoreError):
 class SessionInboxFullError(StoreError):
     """As many messages wait for a turn of the session as may, or as many bytes; nothing was written."""
 
+    http_status = 409
+
 
 class PointMissingError(StoreError):
     """The session does not have the point: fewer events, or none of the event's or the invocation's id."""
+
+    http_status = 404
 
 
 class TaskConflictError(StoreError):
     """Another writer changed or ended the A2A task first; nothing was written."""
 
+    http_status = 409
+
 
 class ArtifactConflictError(StoreError):
     """Other writers took every version number that was tried; nothing was saved."""
+
+    http_status = 409
 
 
 class PromptTemplateError(StoreError, ValueError):
@@ -185,6 +206,8 @@ class TemplateKeyError(StoreError, KeyError):
 class UploadMissingError(StoreError):
     """The file of an upload has not arrived, so it cannot be finalized; nothing was saved."""
 
+    http_status = 404
+
 
 class EmbedderError(StoreError):
     """The embedder of memories failed, or answered with other vectors than it must; nothing was written."""
@@ -196,6 +219,8 @@ class RedactorError(StoreError):
 
 class UnavailableError(StoreError):
     """The service is unreachable, or refuses requests for now; nothing was written."""
+
+    http_status = 503
 
 
 class EmulatorMissingError(UnavailableError):

@@ -11,37 +11,11 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exception_handlers import http_exception_handler
 
 from gcp_adk_store.adk_server.services import close_services
-from gcp_adk_store.errors import (
-    ArtifactConflictError,
-    InvalidInputError,
-    PointMissingError,
-    SessionBusyError,
-    SessionConflictError,
-    SessionExistsError,
-    SessionInboxFullError,
-    SessionMissingError,
-    StoreError,
-    TaskConflictError,
-    UnavailableError,
-    UploadMissingError,
-)
+from gcp_adk_store.errors import StoreError, UnavailableError
 
 logger = logging.getLogger(__name__)
 
 _FAILED: Final = 500
-_STATUSES: Final[dict[type[StoreError], int]] = {
-    InvalidInputError: 400,
-    SessionMissingError: 404,
-    PointMissingError: 404,
-    UploadMissingError: 404,
-    SessionExistsError: 409,
-    SessionConflictError: 409,
-    SessionBusyError: 409,
-    SessionInboxFullError: 409,
-    ArtifactConflictError: 409,
-    TaskConflictError: 409,
-    UnavailableError: 503,
-}
 
 
 @asynccontextmanager
@@ -103,8 +77,7 @@ async def answer(request: Request, exc: Exception) -> Response:
     if isinstance(failure, RuntimeError) and isinstance(failure.__cause__, StoreError):
         failure = failure.__cause__
     if isinstance(failure, StoreError):
-        status = next((status for kind, status in _STATUSES.items() if isinstance(failure, kind)), _FAILED)
-        detail, headers = type(failure).__name__, {}
+        status, detail, headers = failure.http_status, type(failure).__name__, {}
         # From 500 on the message names accounts, files and projects, which a client must not see.
         if isinstance(failure, UnavailableError):
             headers["Retry-After"] = str(math.ceil(failure.retry_after_s or 1))

@@ -10,16 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gcp_adk_store.errors import (
-    InvalidInputError,
-    PointMissingError,
-    SessionBusyError,
-    SessionConflictError,
-    SessionExistsError,
-    SessionMissingError,
-    StoreError,
-    UnavailableError,
-)
+from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.inspector import pages, recent_pages, session_pages, state_pages, writes
 from gcp_adk_store.inspector.guard import LOOPBACK, Guard
 from gcp_adk_store.inspector.look import READS, FartherError
@@ -33,6 +24,12 @@ _STATIC: Final = {
     "htmx.min.js": "text/javascript",
     "keys.js": "text/javascript",
     "htmx.LICENSE.txt": "text/plain",
+}
+_TITLES: Final = {
+    400: "Not a valid request",
+    404: "Not found",
+    409: "In conflict with what is stored",
+    503: "The store does not answer",
 }
 
 
@@ -153,22 +150,10 @@ def _answering(site: Site, page: _Page) -> Callable[[Request], Awaitable[Respons
         except RefusedRequestError as exc:
             return visit.page("error.html", status=exc.status, title="Not shown", message=str(exc))
         except StoreError as exc:
-            status, title = _outcome(exc)
-            return visit.page("error.html", status=status, title=title, message=str(exc))
+            title = _TITLES.get(exc.http_status, f"The store answered with {type(exc).__name__}")
+            return visit.page("error.html", status=exc.http_status, title=title, message=str(exc))
 
     return answer
-
-
-def _outcome(exc: StoreError) -> tuple[int, str]:
-    if isinstance(exc, SessionMissingError | PointMissingError):
-        return 404, "Not found"
-    if isinstance(exc, SessionExistsError | SessionConflictError | SessionBusyError):
-        return 409, "In conflict with what is stored"
-    if isinstance(exc, InvalidInputError):
-        return 400, "Not a valid request"
-    if isinstance(exc, UnavailableError):
-        return 503, "The store does not answer"
-    return 500, f"The store answered with {type(exc).__name__}"
 
 
 async def _static(request: Request) -> Response:

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Callable
+import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -65,24 +65,16 @@ MAX_CELL: Final = 200
 Preview = Literal["image", "audio", "pdf", "text", "csv", "none"]
 
 
-def _starts(*starts: bytes) -> Callable[[bytes], bool]:
-    return lambda data: data.startswith(starts)
-
-
-def _riff(kind: bytes) -> Callable[[bytes], bool]:
-    return lambda data: data[:4] == b"RIFF" and data[8:12] == kind
-
-
-_SERVED: Final[tuple[tuple[str, Preview, Callable[[bytes], bool]], ...]] = (
-    ("image/png", "image", _starts(b"\x89PNG\r\n\x1a\n")),
-    ("image/jpeg", "image", _starts(b"\xff\xd8\xff")),
-    ("image/gif", "image", _starts(b"GIF87a", b"GIF89a")),
-    ("image/webp", "image", _riff(b"WEBP")),
-    ("application/pdf", "pdf", _starts(b"%PDF-")),
-    ("audio/wav", "audio", _riff(b"WAVE")),
-    ("audio/mpeg", "audio", _starts(b"ID3", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2")),
-    ("audio/ogg", "audio", _starts(b"OggS")),
-    ("audio/flac", "audio", _starts(b"fLaC")),
+_SERVED: Final[tuple[tuple[str, Preview, re.Pattern[bytes]], ...]] = (
+    ("image/png", "image", re.compile(rb"\x89PNG\r\n\x1a\n")),
+    ("image/jpeg", "image", re.compile(rb"\xff\xd8\xff")),
+    ("image/gif", "image", re.compile(rb"GIF8[79]a")),
+    ("image/webp", "image", re.compile(rb"(?s)RIFF....WEBP")),
+    ("application/pdf", "pdf", re.compile(rb"%PDF-")),
+    ("audio/wav", "audio", re.compile(rb"(?s)RIFF....WAVE")),
+    ("audio/mpeg", "audio", re.compile(rb"ID3|\xff[\xfb\xf3\xf2]")),
+    ("audio/ogg", "audio", re.compile(rb"OggS")),
+    ("audio/flac", "audio", re.compile(rb"fLaC")),
 )
 """Types that a browser shows without running anything, by how their bytes begin."""
 
@@ -92,22 +84,12 @@ PICTURES: Final = frozenset(name for name, preview, _ in _SERVED if preview == "
 _TEXTS: Final = ("application/json", "application/xml", "application/yaml", "application/x-yaml")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
-    """How the bytes of an artifact are answered."""
+def served_as(start: bytes) -> str | None:
+    """Return the type under which a page shows bytes that begin with *start*: what they are, not claim to be.
 
-    content_type: str
-    is_inline: bool
-    """Whether a page may show it; otherwise the browser saves it."""
-    is_pdf: bool = False
-
-
-def served_as(start: bytes) -> Served:
-    """Return how bytes that begin with *start* are answered: by what they are, not by what they claim."""
-    for content_type, kind, fits in _SERVED:
-        if fits(start):
-            return Served(content_type=content_type, is_inline=True, is_pdf=kind == "pdf")
-    return Served(content_type="application/octet-stream", is_inline=False)
+    ``None`` for those that the browser only saves.
+    """
+    return next((name for name, _, begins in _SERVED if begins.match(start)), None)
 
 
 def preview_of(mime_type: str, start: bytes) -> Preview:
@@ -115,8 +97,8 @@ def preview_of(mime_type: str, start: bytes) -> Preview:
 
     Only the bytes decide about what the browser draws; the type decides which of the rest is read as text.
     """
-    for _, kind, fits in _SERVED:
-        if fits(start):
+    for _, kind, begins in _SERVED:
+        if begins.match(start):
             return kind
     plain = mime_type.partition(";")[0].strip().lower()
     if plain in ("text/csv", "application/csv"):

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from gcp_adk_store.inspector.conversation import Wanted
 from gcp_adk_store.inspector.documents import Links, Place
 from gcp_adk_store.inspector.look import Near
-from gcp_adk_store.inspector.masking import Mask, Served, served_as
+from gcp_adk_store.inspector.masking import Mask, served_as
 from gcp_adk_store.inspector.reading import Reader
 from gcp_adk_store.inspector.waterfall import SeenVersions
 from gcp_adk_store.model.json_values import whole_text
@@ -272,30 +272,29 @@ _SHUT_PDF: Final = "default-src 'none'; object-src 'self'; style-src 'unsafe-inl
 
 def answer_bytes(data: bytes, *, name: str) -> Response:
     """Return *data* as the file *name*, shown only if its bytes are of a type that runs nothing."""
-    served = served_as(data[:64])
-    return Response(data, headers=_headers(served, name), media_type=served.content_type)
+    return Response(data, headers=_headers(data, name))
 
 
 def answer_stream(start: bytes, rest: AsyncIterable[bytes], *, name: str, size: int) -> Response:
     """Return *size* bytes that begin with *start* as :func:`answer_bytes` does, in pieces."""
-    served = served_as(start[:64])
 
     async def pieces() -> AsyncIterable[bytes]:
         yield start
         async for piece in rest:
             yield piece
 
-    headers = {**_headers(served, name), "Content-Length": str(size)}
-    return StreamingResponse(pieces(), headers=headers, media_type=served.content_type)
+    return StreamingResponse(pieces(), headers={**_headers(start, name), "Content-Length": str(size)})
 
 
-def _headers(served: Served, name: str) -> dict[str, str]:
+def _headers(start: bytes, name: str) -> dict[str, str]:
+    content_type = served_as(start[:64])
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)[-100:] or "content"
     exact = quote(name[-200:], safe="", errors="replace")
-    kind = "inline" if served.is_inline else "attachment"
+    kind = "attachment" if content_type is None else "inline"
     return {
+        "Content-Type": content_type or "application/octet-stream",
         "Content-Disposition": f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{exact}",
-        "Content-Security-Policy": _SHUT_PDF if served.is_pdf else _SHUT,
+        "Content-Security-Policy": _SHUT_PDF if content_type == "application/pdf" else _SHUT,
         "X-Content-Type-Options": "nosniff",
         "Cross-Origin-Resource-Policy": "same-origin",
     }
