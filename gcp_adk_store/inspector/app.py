@@ -41,12 +41,13 @@ class _Page:
     show: Callable[[Visit], Awaitable[Response]]
     ids: tuple[str, ...] = ()
     """The ids that its address must have."""
-    method: str = "GET"
+    methods: tuple[str, ...] = ("GET",)
 
 
 _OF_APP: Final = ("app",)
 _OF_USER: Final = ("app", "user")
 _OF_SESSION: Final = ("app", "user", "session")
+_FORM: Final = ("GET", "POST")
 
 PAGES: Final = (
     _Page("/", recent_pages.apps),
@@ -72,19 +73,15 @@ PAGES: Final = (
     _Page("/artifacts", pages.artifacts, _OF_USER),
     _Page("/artifact", pages.artifact, _OF_USER),
     _Page("/content", pages.content, _OF_USER),
-    _Page("/reveal", pages.reveal, method="POST"),
+    _Page("/reveal", pages.reveal, methods=("POST",)),
 )
 """All pages that only read."""
 
 WRITES: Final = (
-    _Page("/fork", writes.fork_form, _OF_SESSION),
-    _Page("/fork", writes.fork, _OF_SESSION, "POST"),
-    _Page("/restore", writes.restore_form, _OF_SESSION),
-    _Page("/restore", writes.restore, _OF_SESSION, "POST"),
-    _Page("/redact", writes.redact_form, _OF_SESSION),
-    _Page("/redact", writes.redact, _OF_SESSION, "POST"),
-    _Page("/erase", writes.erase_form, _OF_USER),
-    _Page("/erase", writes.erase, _OF_USER, "POST"),
+    _Page("/fork", writes.fork, _OF_SESSION, _FORM),
+    _Page("/restore", writes.restore, _OF_SESSION, _FORM),
+    _Page("/redact", writes.redact, _OF_SESSION, _FORM),
+    _Page("/erase", writes.erase, _OF_USER, _FORM),
 )
 """Pages that change the store, for an app that allows it."""
 
@@ -129,7 +126,7 @@ def create_app(
     site = Site(store, authorize=authorize, reveal=reveal, allow_writes=allow_writes, where=where)
     app = FastAPI(title="gcp-adk-store inspector", docs_url=None, redoc_url=None, openapi_url=None)
     for page in (*PAGES, *(WRITES if allow_writes else ())):
-        app.router.routes.append(Route(page.path, _answering(site, page), methods=[page.method]))
+        app.router.routes.append(Route(page.path, _answering(site, page), methods=page.methods))
     app.router.routes.append(Route("/static/{name}", _static, methods=["GET"]))
     app.add_middleware(Guard, hosts=tuple(hosts))
     return app

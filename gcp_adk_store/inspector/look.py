@@ -3,10 +3,9 @@
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from google.adk.events import Event
-from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store.codec.cursors import decode_event_cursor, encode_cursor
 from gcp_adk_store.codec.events import WHOLE, StoredEvent, references
@@ -18,9 +17,7 @@ from gcp_adk_store.errors import (
     StoredDataError,
 )
 from gcp_adk_store.kernel.concurrency import Pauses
-from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import EventPlace, Segment, StoredSession
-from gcp_adk_store.model.state import ScopedState, merge_scopes
 from gcp_adk_store.sessions.read.completion import decode_events
 from gcp_adk_store.sessions.read.events import SessionEvents, end_of
 from gcp_adk_store.sessions.read.reader import SessionReader
@@ -99,21 +96,6 @@ class Look:
         self._events = events
         self._numbers = [*stored.live, stored.sealed]
         self._segments: dict[int, Segment] = {}
-
-    @classmethod
-    async def with_state(
-        cls, key: SessionKey, reader: SessionReader, events: SessionEvents
-    ) -> tuple[Self, dict[str, Any]]:
-        """Look at a session, and return the state of its user and app, too; 3 reads, and payloads of state.
-
-        Raises:
-            SessionMissingError: it does not exist.
-        """
-        found = await reader.find(key, GetSessionConfig(num_recent_events=1))
-        if found is None:
-            raise SessionMissingError
-        shared = ScopedState(app=found.shared.app, user=found.shared.user)
-        return cls(found.stored, reader, events), merge_scopes(shared)
 
     @property
     def start(self) -> EventPlace:

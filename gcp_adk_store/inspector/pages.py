@@ -32,7 +32,7 @@ _MEMORIES_PER_PAGE = 50
 
 async def users(visit: Visit) -> Response:
     """List the users of an app that have a session; 1 query of 1 document for each, and 1 more."""
-    found = await visit.reader.users(visit.place.app or "", after=visit.cursor("after"))
+    found = await visit.reader.names(visit.place.app or "", after=visit.cursor("after"))
     return visit.page("users.html", found=found)
 
 

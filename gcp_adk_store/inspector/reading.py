@@ -1,12 +1,13 @@
 """Read what pages show, and put the events of two sessions side by side."""
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Final, Literal
 
 from google.adk.events import Event
 from google.adk.sessions import Session
+from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store.codec.cursors import (
     decode_event_cursor,
@@ -28,6 +29,7 @@ from gcp_adk_store.model.json_values import fields_of
 from gcp_adk_store.model.keys import SessionKey, UserKey, moment
 from gcp_adk_store.model.session_fields import Turn
 from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.model.state import ScopedState, merge_scopes
 from gcp_adk_store.sessions.read.events import SessionEvent, SessionEvents
 from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.store import Store
@@ -192,15 +194,11 @@ class Reader:
         self._sessions = SessionReader(storage, cache_bytes=limits.segment_cache_bytes, placeholders=True)
         self._events = SessionEvents(storage, self._sessions)
 
-    async def apps(self, *, after: str | None = None, most: int = NAMES_PER_PAGE) -> Names:
-        """Return apps in the order of their names; 1 query of 1 document for each, and 1 more."""
-        return await self._names(None, after, most)
+    async def names(self, app: str | None, *, after: str | None, most: int = NAMES_PER_PAGE) -> Names:
+        """Return apps, or users of *app*, in the order of their names.
 
-    async def users(self, app: str, *, after: str | None = None) -> Names:
-        """Return users of an app in the order of their names; 1 query of 1 document for each, and 1 more."""
-        return await self._names(app, after, NAMES_PER_PAGE)
-
-    async def _names(self, app: str | None, after: str | None, most: int) -> Names:
+        1 query of 1 document for each, and 1 more.
+        """
         storage = self.store.sessions.storage
         layout = storage.layout
         parent = "" if app is None else layout.app(app)
@@ -302,8 +300,16 @@ class Reader:
         return Look(stored, self._sessions, self._events, most=segments)
 
     async def look_with_state(self, place: Place) -> tuple[Look, dict[str, Any]]:
-        """Look at a session, and return the state of its user and app, too; 3 reads."""
-        return await Look.with_state(_key(place), self._sessions, self._events)
+        """Look at a session, and return the state of its user and app, too; 3 reads, and payloads of state.
+
+        Raises:
+            SessionMissingError: it does not exist.
+        """
+        found = await self._sessions.find(_key(place), GetSessionConfig(num_recent_events=1))
+        if found is None:
+            raise SessionMissingError
+        shared = ScopedState(app=found.shared.app, user=found.shared.user)
+        return Look(found.stored, self._sessions, self._events), merge_scopes(shared)
 
     async def event(self, place: Place, event_id: str, at: str | None, near: Near | None) -> Placed:
         """Return one event; 2 reads if *at* is its place, and otherwise it is looked for before *near*.
@@ -347,13 +353,8 @@ COMPARED: Final = 100
 """Events of each session on one page; the comparison takes at most the square of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """Events that are the same in both, or that stand beside each other."""
-
-    same: list[Placed] = field(default_factory=list)
-    left: list[Placed] = field(default_factory=list)
-    right: list[Placed] = field(default_factory=list)
+Row = tuple[Sequence[Placed], Sequence[Placed], Sequence[Placed]]
+"""Events that are the same in both, or those of each that stand beside each other."""
 
 
 def rows(left: Sequence[Placed], right: Sequence[Placed]) -> Iterator[Row]:
@@ -363,9 +364,9 @@ def rows(left: Sequence[Placed], right: Sequence[Placed]) -> Iterator[Row]:
     )
     for what, begin, end, other_begin, other_end in matcher.get_opcodes():
         if what == "equal":
-            yield Row(same=[*left[begin:end]])
+            yield left[begin:end], (), ()
         else:
-            yield Row(left=[*left[begin:end]], right=[*right[other_begin:other_end]])
+            yield (), left[begin:end], right[other_begin:other_end]
 
 
 def _said(placed: Placed) -> str:

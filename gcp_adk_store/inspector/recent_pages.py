@@ -39,7 +39,7 @@ async def apps(visit: Visit) -> Response:
 
     1 query of 1 document for each app, and 1 more; 2 reads for each of 10 sessions, and 10 segments.
     """
-    found = await visit.reader.apps(after=visit.cursor("after"), most=APPS_PER_PAGE)
+    found = await visit.reader.names(None, after=visit.cursor("after"), most=APPS_PER_PAGE)
     places = [Place(app=name) for name in found.names]
     seen = [place for place in places if await _may_see(visit, place)]
     usages = await gather(_used(visit, place, len(seen)) for place in seen)

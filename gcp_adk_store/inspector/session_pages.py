@@ -237,8 +237,8 @@ async def compare(visit: Visit) -> Response:
             await visit.site.store.sessions.get_session_info(**place.ids) for place in (visit.place, other)
         ]
         shown = [
-            {"same": seen(row.same), "left": seen(row.left), "right": seen(row.right)}
-            for row in rows(left.events, right.events)
+            {"same": seen(same), "left": seen(here), "right": seen(there)}
+            for same, here, there in rows(left.events, right.events)
         ]
         if left.has_more or right.has_more:
             following = {"other": other.session, "other_user": other.user, "order": order}

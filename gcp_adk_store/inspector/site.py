@@ -76,6 +76,11 @@ class Visit:
         asked = self.site.reveal == "asked" and self.request.cookies.get(_REVEAL) == "1"
         return Mask(lifted=self.site.reveal == "always" or asked)
 
+    @property
+    def is_sent(self) -> bool:
+        """Whether it is a form that was sent, not a page that is asked for."""
+        return self.request.method == "POST"
+
     def text(self, name: str, *, most: int = 2_000) -> str | None:
         """Return a parameter; ``None`` if it is missing or empty.
 
@@ -136,7 +141,7 @@ class Visit:
             place=self.place,
             links=self.links,
             mask=self.mask,
-            here=here if self.request.method == "GET" else self.links.to(""),
+            here=self.links.to("") if self.is_sent else here,
             can_reveal=self.site.reveal == "asked",
             can_write=self.site.allow_writes,
             where=self.site.where,
@@ -228,7 +233,7 @@ class Site:
         missing = [name for name in ids if name not in place.parameters]
         if missing:
             raise RefusedRequestError(400, f"the parameter {missing[0]} is missing")
-        if request.method == "POST":
+        if visit.is_sent:
             visit.require_own_form()
         return visit
 

@@ -11,19 +11,11 @@ from gcp_adk_store.inspector.site import RefusedRequestError, Visit
 from gcp_adk_store.model.history import Point
 
 
-async def fork_form(visit: Visit) -> Response:
-    """Ask what to fork."""
-    return visit.page("fork.html", event_id=visit.text("event"), planned=None, chosen={})
-
-
-async def restore_form(visit: Visit) -> Response:
-    """Ask where to restore to."""
-    return visit.page("restore.html", event_id=visit.text("event"), planned=None, chosen={})
-
-
 async def fork(visit: Visit) -> Response:
-    """Say what a fork would hold, or make it once it is confirmed."""
+    """Ask what to fork; say what the fork would hold; make it once it is confirmed."""
     event_id = visit.text("event")
+    if not visit.is_sent:
+        return visit.page("fork.html", event_id=event_id, planned=None, chosen={})
     to_user = visit.given.get("to_user")
     target = Place(
         app=visit.place.app,
@@ -46,7 +38,9 @@ async def fork(visit: Visit) -> Response:
 
 
 async def restore(visit: Visit) -> Response:
-    """Say what a restore would cut off, or do it once it is confirmed."""
+    """Ask where to restore to; say what that would cut off; do it once it is confirmed."""
+    if not visit.is_sent:
+        return visit.page("restore.html", event_id=visit.text("event"), planned=None, chosen={})
     event_id = visit.required("event")
     keep_as = visit.text("keep_as")
     if visit.given.get("confirmed") != "yes":
@@ -62,13 +56,10 @@ async def restore(visit: Visit) -> Response:
     return RedirectResponse(visit.links.to("session", visit.place), 303)
 
 
-async def redact_form(visit: Visit) -> Response:
-    """Ask which event to redact, and why."""
-    return visit.page("redact.html", event_id=visit.text("event"), redaction=None, chosen={})
-
-
 async def redact(visit: Visit) -> Response:
-    """Say what a redaction would replace and remove, or do it once it is confirmed."""
+    """Ask which event to redact, and why; say what that would remove; do it once it is confirmed."""
+    if not visit.is_sent:
+        return visit.page("redact.html", event_id=visit.text("event"), redaction=None, chosen={})
     event_id, reason = visit.required("event"), visit.required("reason")
     chosen: dict[str, Any] = {name: visit.given.get(name) == "yes" for name in ("state", "memories")}
     redaction = await visit.site.store.redact_event(
@@ -83,13 +74,10 @@ async def redact(visit: Visit) -> Response:
     )
 
 
-async def erase_form(visit: Visit) -> Response:
-    """Ask whether to erase a user."""
-    return visit.page("erase.html", receipt=None)
-
-
 async def erase(visit: Visit) -> Response:
-    """Say what an erasure would remove, or do it once it is confirmed, and show the receipt."""
+    """Ask whether to erase a user; say what would go; do it once it is confirmed, and show the receipt."""
+    if not visit.is_sent:
+        return visit.page("erase.html", receipt=None)
     receipt = await visit.site.store.erase_user(
         app_name=visit.place.app or "",
         user_id=visit.place.user or "",
