@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gcp_adk_store.adk_server.uris import (
@@ -95,8 +95,8 @@ def session_service(
     Raises:
         InvalidInputError: the URI or an option is invalid, or both set the same argument.
     """
-    asked = session_service_arguments(uri)
-    return _service(SessionService, _sessions_of, asked, options, makes=FirestoreSessionService)
+    asked, renamed = session_service_arguments(uri), {"limits": "session_limits"}
+    return _service(SessionService, asked, options, FirestoreSessionService, of="sessions", renamed=renamed)
 
 
 def artifact_service(
@@ -113,8 +113,8 @@ def artifact_service(
     Raises:
         InvalidInputError: as for :func:`session_service`.
     """
-    asked = artifact_service_arguments(uri)
-    return _service(ArtifactService, _artifacts_of, asked, options, makes=GcsArtifactService)
+    asked, renamed = artifact_service_arguments(uri), {"limits": "artifact_limits"}
+    return _service(ArtifactService, asked, options, GcsArtifactService, of="artifacts", renamed=renamed)
 
 
 def memory_service(
@@ -137,9 +137,10 @@ def memory_service(
     # Imported here: only those who use it wait for what it imports.
     from gcp_adk_store.memory.service import MemoryService  # noqa: PLC0415
 
-    names = options_of(Store.connect) | {"limits", "default_ttl_seconds", "embedder"}
     asked = memory_service_arguments(uri)
-    return _service(MemoryService, _memories_of, asked, options, makes=MemoryService, names=names)
+    renamed = {"limits": "memory_limits", "default_ttl_seconds": "memory_ttl_seconds"}
+    names = options_of(Store.connect) | renamed.keys()
+    return _service(MemoryService, asked, options, MemoryService, of="memory", renamed=renamed, names=names)
 
 
 def task_store(
@@ -159,7 +160,9 @@ def task_store(
     with needs_a2a():
         from gcp_adk_store.tasks.firestore import FirestoreTaskStore  # noqa: PLC0415  # of an extra
         from gcp_adk_store.tasks.task_store import TaskStore  # noqa: PLC0415
-    return _service(TaskStore, _tasks_of, task_store_arguments(uri), options, makes=FirestoreTaskStore)
+    asked, renamed = task_store_arguments(uri), {"limits": "session_limits"}
+    renamed |= {"ttl_seconds": "task_ttl_seconds", "owner_resolver": "task_owner_resolver"}
+    return _service(TaskStore, asked, options, FirestoreTaskStore, of="tasks", renamed=renamed)
 
 
 async def missing_bucket(*, session_uri: str | None, artifact_uri: str | None) -> str | None:
@@ -238,13 +241,22 @@ async def close_services() -> None:
 
 def _service(
     kind: type[Service],
-    make: Callable[[dict[str, Any]], Service],
     arguments: dict[str, Any],
     options: dict[str, Any],
-    *,
     makes: type[Service],
+    *,
+    of: str,
+    renamed: Mapping[str, str],
     names: Iterable[str] | None = None,
 ) -> Service:
+    """Return the service with these arguments, which *makes* makes if it takes them all; else a store has it.
+
+    *of* is the store's attribute, and *renamed* has the store's names of the service's options.
+
+    Raises:
+        InvalidInputError: an option is unknown, is in the URI, too, or does not fit the store, such as a
+            project that of a folder.
+    """
     require_known(options, names or options_of(makes), of=makes.__name__)
     for name in options:
         if name in arguments:
@@ -255,55 +267,27 @@ def _service(
         for known, service in _made:
             if isinstance(service, kind) and known == asked:
                 return service
+        given = {**asked}
         encryption = StoreSettings.from_env().encryption  # that of the environment's store
-        if kind is not ArtifactService:
-            asked.setdefault("encryption", encryption)
+        if encryption is not None and kind is not ArtifactService:
+            given.setdefault("encryption", encryption)
         elif encryption is not None and encryption.artifacts:
             raise InvalidInputError(
                 "ADK_STORE_ENCRYPT_ARTIFACTS is set, and an artifact service of a URI cannot encrypt; "
                 "pass Store.from_env().artifacts to a Runner, or leave the variable out"
             )
-        if "local" not in asked and asked.get("credentials") is None:
-            asked["credentials"] = _credentials()
-        made = make(asked)
-        _made.append((arguments | options, made))
+        if "local" not in given and given.get("credentials") is None:
+            given["credentials"] = _credentials()
+        made: Service
+        if given.keys() <= options_of(makes):
+            made = makes(**given)
+        else:
+            of_store = {renamed.get(name, name): value for name, value in given.items()}
+            local = of_store.pop("local", None)
+            store = Store.connect(**of_store) if local is None else Store.local(local, **of_store)
+            made = getattr(store, of)
+        _made.append((asked, made))
         return made
-
-
-def _sessions_of(asked: dict[str, Any]) -> SessionService:
-    if "local" not in asked:
-        return FirestoreSessionService(**asked)
-    return _open_store(asked, limits="session_limits").sessions
-
-
-def _artifacts_of(asked: dict[str, Any]) -> ArtifactService:
-    if "local" not in asked:
-        return GcsArtifactService(**asked)
-    return _open_store(asked, limits="artifact_limits").artifacts
-
-
-def _memories_of(asked: dict[str, Any]) -> "MemoryService":
-    return _open_store(asked, limits="memory_limits", default_ttl_seconds="memory_ttl_seconds").memory
-
-
-def _tasks_of(asked: dict[str, Any]) -> "TaskStore":
-    if "local" not in asked and asked["encryption"] is None:
-        from gcp_adk_store.tasks.firestore import FirestoreTaskStore  # noqa: PLC0415  # of an extra
-
-        del asked["encryption"]
-        return FirestoreTaskStore(**asked)
-    names = {"ttl_seconds": "task_ttl_seconds", "owner_resolver": "task_owner_resolver"}
-    return _open_store(asked, limits="session_limits", **names).tasks
-
-
-def _open_store(asked: dict[str, Any], **names: str) -> Store:
-    """Return the store with the arguments *asked* of a service; *names* are those that a store has for them.
-
-    Raises:
-        InvalidInputError: an argument does not fit the store, such as a project that of a folder.
-    """
-    given = {names.get(name, name): value for name, value in asked.items() if name != "local"}
-    return Store.local(asked["local"], **given) if "local" in asked else Store.connect(**given)
 
 
 def _credentials() -> StoreCredentials:

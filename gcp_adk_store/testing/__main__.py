@@ -5,7 +5,6 @@ from typing import Any, Final
 
 import click
 
-from gcp_adk_store.model.keys import in_one_line
 from gcp_adk_store.testing.downloads import EmulatorError
 from gcp_adk_store.testing.installation import install as install_missing
 from gcp_adk_store.testing.installation import require_installed, serve
@@ -43,7 +42,9 @@ def emulators(*, check: bool, install: bool, as_json: bool, jar_url: str | None,
         else:
             serve(**served, as_json=as_json)
     except (EmulatorError, OSError) as exc:
-        raise click.ClickException("\n".join(map(in_one_line, str(exc).splitlines()))) from exc
+        # What pip says could steer a terminal.
+        says = (each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in str(exc))
+        raise click.ClickException("".join(says)) from exc
 
 
 if __name__ == "__main__":

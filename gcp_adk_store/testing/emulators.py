@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from gcp_adk_store.testing.downloads import STORAGE_TO_INSTALL, EmulatorError
-from gcp_adk_store.testing.firestore_jar import find_firestore_jar, find_java, java_needed_by, start_of
+from gcp_adk_store.testing.firestore_jar import find_firestore_jar, find_java, read_jar
 
 
 def create_bucket(name: str, address: str) -> None:
@@ -127,11 +127,11 @@ def firestore_emulator(
     running = environ.get(FIRESTORE_VARIABLE)
     if running:
         return Emulator(FIRESTORE_VARIABLE, running, process=None, log=None)
-    jar = find_firestore_jar(environ)
-    java = find_java(environ, at_least=java_needed_by(jar))
+    jar = read_jar(find_firestore_jar(environ))
+    java = find_java(environ, at_least=jar.java)
     port = _claim_port(port, "Firestore emulator")
     options = [] if lasting else _FOR_MINUTES
-    command = [java, *options, *start_of(jar), "--host", "127.0.0.1", "--port", str(port)]
+    command = [java, *options, *jar.arguments, "--host", "127.0.0.1", "--port", str(port)]
     process, log = _launch("firestore", command, port=port, logs=logs)
     return Emulator(FIRESTORE_VARIABLE, f"127.0.0.1:{port}", process=process, log=log, temporary=logs is None)
 

@@ -1,6 +1,5 @@
 """Find or install Java and the Firestore emulator."""
 
-import functools
 import importlib
 import importlib.util
 import os
@@ -11,7 +10,7 @@ import subprocess
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from gcp_adk_store.testing.downloads import TO_INSTALL, EmulatorError, PinnedFile, download
 
@@ -170,48 +169,39 @@ def download_firestore_jar(
     )
 
 
-def start_of(jar: Path) -> list[str]:
-    """Return Java's arguments for *jar*: firebase-tools' copy names its main class, the SDK's does not.
+class Jar(NamedTuple):
+    """What the file of an emulator says of its start."""
+
+    arguments: list[str]
+    """Java's: firebase-tools' copy names its main class, the SDK's does not."""
+    java: int
+    """The oldest Java that can run it, at least 17: its main class says what it was compiled for."""
+
+
+def read_jar(jar: Path) -> Jar:
+    """Return what *jar* says.
 
     Raises:
         EmulatorError: the file is not a jar.
     """
-    named, _ = _described(jar)
-    return ["-jar", str(jar)] if named else ["-cp", str(jar), _MAIN_CLASS, "start"]
-
-
-def java_needed_by(jar: Path) -> int:
-    """Return the oldest Java that can run *jar*, at least 17: its main class says what it was compiled for.
-
-    Raises:
-        EmulatorError: the file is not a jar.
-    """
-    _, needed = _described(jar)
-    return needed
-
-
-def _described(jar: Path) -> tuple[str | None, int]:
-    """Return the main class that *jar* names, and the oldest Java that can run it."""
     try:
-        return _read(jar, jar.stat().st_mtime_ns)
+        with zipfile.ZipFile(jar) as archive:
+            manifest = archive.read("META-INF/MANIFEST.MF").decode(errors="replace")
+            named = re.search(r"^Main-Class: *(\S+)", manifest, re.MULTILINE)
+            major = _major_of(archive, named[1] if named else _MAIN_CLASS)
     except (OSError, KeyError, zipfile.BadZipFile) as exc:
         raise EmulatorError(f"{jar} is not a jar ({type(exc).__name__}).\n{TO_INSTALL}") from exc
+    arguments = ["-jar", str(jar)] if named else ["-cp", str(jar), _MAIN_CLASS, "start"]
+    return Jar(arguments, max(JAVA_AT_LEAST, major - _CLASS_OF_JAVA_0))
 
 
-@functools.lru_cache(maxsize=4)
-def _read(jar: Path, changed_ns: int) -> tuple[str | None, int]:  # noqa: ARG001  # a changed file is read again
-    """Read the names in *jar* once for all who ask: the emulator's has 27,000."""
-    with zipfile.ZipFile(jar) as archive:
-        manifest = archive.read("META-INF/MANIFEST.MF").decode(errors="replace")
-        named = re.search(r"^Main-Class: *(\S+)", manifest, re.MULTILINE)
-        main = named[1] if named else _MAIN_CLASS
-        try:
-            magic, _, major = struct.unpack(">IHH", archive.read(f"{main.replace('.', '/')}.class")[:8])
-        except (KeyError, struct.error, zipfile.BadZipFile):
-            magic, major = 0, 0
-    known = magic == _CLASS_MAGIC
-    needed = max(JAVA_AT_LEAST, major - _CLASS_OF_JAVA_0) if known else JAVA_AT_LEAST
-    return named[1] if named else None, needed
+def _major_of(archive: zipfile.ZipFile, main: str) -> int:
+    """Return the major version of a class; 0 if it cannot be read."""
+    try:
+        magic, _, major = struct.unpack(">IHH", archive.read(f"{main.replace('.', '/')}.class")[:8])
+    except (KeyError, struct.error, zipfile.BadZipFile):
+        return 0
+    return int(major) if magic == _CLASS_MAGIC else 0
 
 
 def _cloud_sdks(environ: Mapping[str, str]) -> list[Path]:

@@ -161,7 +161,7 @@ def _lacks_of_firestore(environ: Mapping[str, str], url: str | None) -> list[_La
     at_least = firestore_jar.JAVA_AT_LEAST
     try:
         jar = firestore_jar.find_firestore_jar(environ)
-        at_least = firestore_jar.java_needed_by(jar)
+        at_least = firestore_jar.read_jar(jar).java
     except EmulatorError as exc:
         if environ.get(firestore_jar.JAR_VARIABLE):
             found.append(_Lack(f"{_reason(exc)} Correct that variable, or unset it.", None))

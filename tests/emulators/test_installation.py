@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import click
 import pytest
 from google.adk.events import Event
 
@@ -29,7 +30,7 @@ from gcp_adk_store.testing.firestore_jar import (
     cache_folder,
     find_firestore_jar,
     find_java,
-    java_needed_by,
+    read_jar,
 )
 from gcp_adk_store.testing.installation import install, missing, require_installed
 from tests.emulators.file_server import FileServer, serving
@@ -216,7 +217,7 @@ def test_the_java_of_the_package_is_used_where_the_machine_has_none(
 def test_a_jar_says_which_java_it_needs(bare: Environ, tmp_path: Path) -> None:
     """By the version of its main class; 17 is what tests run on. A newer one is asked for."""
     for major, needed in ((55, 17), (61, 17), (None, 17), (65, 21)):
-        assert needed == java_needed_by(jar_of(tmp_path / "some.jar", major))
+        assert needed == read_jar(jar_of(tmp_path / "some.jar", major)).java
     java = java_program(tmp_path / "bin/java", version="17.0.9")
     environ = {**bare, "PATH": str(java.parent), JAR_VARIABLE: str(tmp_path / "some.jar")}
     with pytest.raises(EmulatorError, match=f"needs Java 21 or newer; {java} is 17"):
@@ -279,9 +280,11 @@ def test_a_package_that_is_not_installed_names_its_extra(bare: Environ, environm
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an environment that no test changes, with pip where a long test installs something."""
+    """The folder of an environment with click, and with pip for long tests, that no test changes."""
     folder = tmp_path_factory.mktemp("environment") / "venv"
     venv.create(folder, with_pip=Lengths.are_long)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "click").symlink_to(Path(click.__file__).parent)
     return folder
 
 
