@@ -28,7 +28,7 @@ def open_source(given: str | BaseSessionService | Source) -> Source:
     """
     require_present(given)
     if isinstance(given, str) and _scheme(given) == ADK_JAVA:
-        from gcp_adk_store.moving.adk_java import AdkJava  # noqa: PLC0415  # with Google's clients
+        from gcp_adk_store.moving.adk_firestore import AdkJava  # noqa: PLC0415  # with Google's clients
 
         return AdkJava.connect(**firestore_place(given))
     if isinstance(given, (str, BaseSessionService)):

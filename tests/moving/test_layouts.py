@@ -12,8 +12,7 @@ from google.adk.sessions import InMemorySessionService
 from gcp_adk_store import InvalidInputError, Store, StoredDataError
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.moving import copy
-from gcp_adk_store.moving.adk_firestore import AdkFirestore
-from gcp_adk_store.moving.adk_java import AdkJava
+from gcp_adk_store.moving.adk_firestore import AdkFirestore, AdkJava
 from gcp_adk_store.moving.memories import adk_firestore_memories
 from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP
