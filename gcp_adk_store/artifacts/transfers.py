@@ -272,8 +272,8 @@ class ArtifactTransfers(Closing):
             AccessDeniedError: the credentials cannot sign, or IAM does not let them.
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        stored = await self._in_bucket(key, version, session_id)
-        if stored is None:
+        stored = await self._resolve(key, version, session_id)
+        if stored is None or stored.file_uri is not None:
             return None
         return await self._signer.sign(
             stored.name,
@@ -301,8 +301,8 @@ class ArtifactTransfers(Closing):
             InvalidInputError: the store lies in a folder or in memory, or encrypts artifacts.
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        stored = await self._in_bucket(key, version, session_id)
-        if stored is None:
+        stored = await self._resolve(key, version, session_id)
+        if stored is None or stored.file_uri is not None:
             return None
         self._signer.require_urls()
         return f"https://storage.cloud.google.com/{self.bucket_name}/{quote(stored.name, safe='/')}"
@@ -416,10 +416,3 @@ class ArtifactTransfers(Closing):
         if stored is not None and stored.file_uri is not None:
             raise InvalidInputError("the content lies outside of the bucket; load_artifact returns its URI")
         return stored
-
-    async def _in_bucket(
-        self, key: ArtifactKey, version: int | None, session: str | None
-    ) -> StoredObject | None:
-        """Return the object that holds a version's content; ``None`` if it is absent or lies elsewhere."""
-        stored = await self._resolve(key, version, session)
-        return None if stored is None or stored.file_uri is not None else stored

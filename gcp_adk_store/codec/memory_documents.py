@@ -39,14 +39,6 @@ from gcp_adk_store.model.memories import (
 from gcp_adk_store.model.payloads import PayloadOwner
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewVectors:
-    """A document of vectors to be written."""
-
-    part: Part
-    body: bytes
-
-
 class _Part(BaseModel):
     model_config = ConfigDict(strict=True)
 
@@ -70,10 +62,10 @@ class _Rows(DocumentFields):
     dimensions: Count
 
 
-def new_vectors(number: int, rows: Sequence[bytes], *, until: float | None) -> NewVectors:
+def new_vectors(number: int, rows: Sequence[bytes], *, until: float | None) -> "NewPart":
     """Return the document of *rows*, whose memories end at *until*."""
     body = b"".join(rows)
-    return NewVectors(part=Part(number=number, count=len(rows), size=len(body), until=until), body=body)
+    return NewPart(part=Part(number=number, count=len(rows), size=len(body), until=until), body=body)
 
 
 def rows_in(body: bytes, dimensions: int) -> list[bytes]:
@@ -105,16 +97,6 @@ def of_part(part: Part) -> dict[str, FieldValue]:
     }
 
 
-def rows_fields(new: NewVectors, dimensions: int) -> dict[str, FieldValue]:
-    """Return the fields of a document of vectors."""
-    return {
-        "format": UNCHANGED_FORMAT,
-        "body": new.body,
-        "dimensions": dimensions,
-        **({} if new.part.until is None else {"expire_at": time_after(new.part.until)}),
-    }
-
-
 def time_after(end: float) -> datetime:
     """Return when Firestore may remove what ends at *end*, in Unix time."""
     return kept_until(ceil(end))
@@ -133,13 +115,31 @@ class ShardContent:
     """Digests of all ids that the shard, or those it was made of, took in, also of removed memories."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewShard:
-    """A shard to be written."""
+_NOTHING: Final = ShardContent(texts=(), ids=b"")
 
-    shard: Part
-    content: ShardContent
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPart:
+    """A shard, or a document of vectors, to be written."""
+
+    part: Part
     body: bytes
+    content: ShardContent = _NOTHING
+    """What a shard holds."""
+
+    def write(self, path: str, **others: FieldValue) -> Write:
+        """Return the write of its document, with fields of its kind."""
+        end = self.part.until
+        return Write(
+            path=path,
+            fields={
+                "format": UNCHANGED_FORMAT,
+                "body": self.body,
+                **others,
+                **({} if end is None else {"expire_at": time_after(end)}),
+            },
+            must=Must.BE_ABSENT,
+        )
 
 
 class _Head(DocumentFields):
@@ -201,8 +201,8 @@ class MemoryLayout:
         key: UserKey,
         before: MemoryHead | None,
         after: MemoryHead,
-        added: Sequence[NewShard],
-        embedded: Sequence[NewVectors] = (),
+        added: Sequence[NewPart],
+        embedded: Sequence[NewPart] = (),
     ) -> list[Write | Delete]:
         """Return the writes that turn *before*, which they require, into *after* with the shards *added*.
 
@@ -211,12 +211,11 @@ class MemoryLayout:
         path = self.head(key)
         writes: list[Write | Delete] = [self._head(key, before, after)]
         for shard in added:
-            name = self.shard(path, after.epoch, shard.shard.number)
-            writes.append(Write(path=name, fields=_shard_fields(shard), must=Must.BE_ABSENT))
+            name = self.shard(path, after.epoch, shard.part.number)
+            writes.append(shard.write(name, count=shard.part.count, ids=shard.content.ids))
         for rows in embedded:
             name = self.vectors(path, after.epoch, rows.part.number)
-            fields = rows_fields(rows, after.vectors.dimensions)
-            writes.append(Write(path=name, fields=fields, must=Must.BE_ABSENT))
+            writes.append(rows.write(name, dimensions=after.vectors.dimensions))
         if before is not None:
             is_same = before.epoch == after.epoch
             parts = {part.number for part in after.vectors.parts if is_same}
@@ -287,20 +286,20 @@ def _only_grows(before: MemoryHead, after: MemoryHead) -> bool:
     )
 
 
-def new_shard(number: int, texts: Sequence[str], ids: bytes, memories: Sequence[Memory]) -> NewShard:
+def new_shard(number: int, texts: Sequence[str], ids: bytes, memories: Sequence[Memory]) -> NewPart:
     """Return the shard of *texts*, which are those of *memories*, as it is written."""
     body = zlib.compress("\n".join(texts).encode())
     content = ShardContent(texts=tuple(texts), ids=ids)
-    return NewShard(shard=shard_of(number, content, len(body), memories), content=content, body=body)
+    return NewPart(part=shard_of(number, content, len(body), memories), content=content, body=body)
 
 
-def new_shards(number: int, texts: Sequence[str], ids: bytes, memories: Sequence[Memory]) -> list[NewShard]:
+def new_shards(number: int, texts: Sequence[str], ids: bytes, memories: Sequence[Memory]) -> list[NewPart]:
     """Return shards of *texts* as they are written, from *number* on: as many as documents can hold them.
 
     Each has the *ids* of its memories; all others are in the last one.
     """
     new = new_shard(number, texts, ids, memories)
-    is_full = new.shard.size > FULL_BYTES or new.shard.packed > FULL_PACKED_BYTES
+    is_full = new.part.size > FULL_BYTES or new.part.packed > FULL_PACKED_BYTES
     if not is_full or len(texts) <= 1:
         return [new]
     half = len(texts) // 2
@@ -372,13 +371,3 @@ def read_shard(document: Document) -> ShardContent:
     if len(texts) != fields.count or len(fields.ids) % DIGEST_BYTES:
         raise StoredDataError(f"{document.path} holds {len(texts)} memories, not {fields.count}")
     return ShardContent(texts=texts, ids=fields.ids)
-
-
-def _shard_fields(new: NewShard) -> dict[str, FieldValue]:
-    return {
-        "format": UNCHANGED_FORMAT,
-        "body": new.body,
-        "count": new.shard.count,
-        "ids": new.content.ids,
-        **({} if new.shard.until is None else {"expire_at": time_after(new.shard.until)}),
-    }

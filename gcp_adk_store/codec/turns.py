@@ -134,19 +134,14 @@ def ended(turn: Turn | None) -> dict[str, FieldValue]:
     return {} if turn is None else {"turn": turn_fields(turn.ended)}
 
 
-def write_turn(path: str, stored: StoredSession, turn: Turn, *, inbox: Sequence[str] | None = None) -> Write:
+def write_turn(
+    path: str, stored: StoredSession, turn: Turn | None = None, *, inbox: Sequence[str] | None = None
+) -> Write:
     """Return the write that gives the session at *path* another *turn*, if it is as *stored*.
 
-    It also replaces the messages that wait by those of *inbox*, if given.
+    It also replaces the messages that wait by those of *inbox*. What is ``None`` stays.
     """
-    waiting: dict[str, FieldValue] = {} if inbox is None else {"inbox": list(inbox)}
-    return _update(path, stored, {"turn": turn_fields(turn), **waiting})
-
-
-def write_inbox(path: str, stored: StoredSession, inbox: Sequence[str]) -> Write:
-    """Return the write that gives the session at *path* another *inbox*, if it is as *stored*."""
-    return _update(path, stored, {"inbox": list(inbox)})
-
-
-def _update(path: str, stored: StoredSession, fields: Mapping[str, FieldValue]) -> Write:
-    return update(path, dict(fields), must=stored.update_time, life=stored.epoch)
+    fields: dict[str, FieldValue] = {} if turn is None else {"turn": turn_fields(turn)}
+    if inbox is not None:
+        fields["inbox"] = list(inbox)
+    return update(path, fields, must=stored.update_time, life=stored.epoch)

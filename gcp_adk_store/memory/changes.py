@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gcp_adk_store.codec.memories import EncodedMemory
-from gcp_adk_store.codec.memory_documents import NewShard, NewVectors, ShardContent, new_shard, new_shards
+from gcp_adk_store.codec.memory_documents import NewPart, ShardContent, new_shard, new_shards
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
 from gcp_adk_store.memory.contents import Snapshot, decoded
 from gcp_adk_store.model.memories import (
@@ -34,8 +34,8 @@ class Change:
     """The next state of a user's memories."""
 
     head: MemoryHead
-    added: Sequence[NewShard] = ()
-    embedded: Sequence[NewVectors] = ()
+    added: Sequence[NewPart] = ()
+    embedded: Sequence[NewPart] = ()
     is_all: bool = True
     """Whether a further change of the same kind would find nothing to do."""
     is_prior: bool = False
@@ -46,7 +46,7 @@ class Change:
     def shards_after(self, before: Snapshot | None) -> dict[int, ShardContent]:
         """Return the shards of the next snapshot."""
         kept = before.shards if before is not None and before.head.epoch == self.head.epoch else {}
-        added = {new.shard.number: new.content for new in self.added}
+        added = {new.part.number: new.content for new in self.added}
         both = {**kept, **added}
         return {shard.number: both[shard.number] for shard in self.head.shards if shard.number in both}
 
@@ -60,16 +60,6 @@ class Change:
         """Return the texts of all memories of the next snapshot."""
         sealed = self.shards_after(before).values()
         return [*(text for content in sealed for text in content.texts), *self.head.tail]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoriesChanged:
-    """What a change replaced."""
-
-    before: Sequence[str]
-    """The texts of all memories before."""
-    after: Snapshot
-    is_all: bool
 
 
 def taking_in(
@@ -136,7 +126,7 @@ def rewriting(before: Snapshot, rewrite: Rewrite) -> Change | None:
         return None
     head = before.head
     shards: list[Part] = []
-    added: list[NewShard] = []
+    added: list[NewPart] = []
     number, size, is_all = head.next_number, 0, True
     for shard in head.living:
         content = before.shards.get(shard.number)
@@ -149,9 +139,9 @@ def rewriting(before: Snapshot, rewrite: Rewrite) -> Change | None:
         else:
             new = new_shards(number, kept, content.ids, decoded(kept))
             added += new
-            shards += (each.shard for each in new)
+            shards += (each.part for each in new)
             number += len(new)
-            size += sum(each.shard.packed for each in new)
+            size += sum(each.part.packed for each in new)
     tail = _rewritten(head.tail, rewrite)
     if tuple(shards) == head.shards and tail is None:
         return None
@@ -172,9 +162,9 @@ def rewriting(before: Snapshot, rewrite: Rewrite) -> Change | None:
     )
     if after.tail_bytes <= SEAL_BYTES:
         return Change(head=_with_end(after, decoded(after.tail)), added=added, is_all=is_all)
-    sealed = _sealed(after, {**before.shards, **{new.shard.number: new.content for new in added}})
+    sealed = _sealed(after, {**before.shards, **{new.part.number: new.content for new in added}})
     listed = {shard.number for shard in sealed.head.shards}
-    added = [new for new in added if new.shard.number in listed]
+    added = [new for new in added if new.part.number in listed]
     return replace(sealed, added=[*added, *sealed.added], is_all=is_all)
 
 
@@ -188,7 +178,7 @@ def _sealed(head: MemoryHead, contents: Mapping[int, ShardContent]) -> Change:
     memories = decoded(head.tail)
     ids = head.gone + b"".join(memory.digest for memory in memories)
     alone = new_shard(head.next_number, head.tail, ids, memories)
-    kept_shards = len(shards) - merged_with(shards, size=alone.shard.size, packed=alone.shard.packed)
+    kept_shards = len(shards) - len(merged_with(shards, size=alone.part.size, packed=alone.part.packed))
     older = [contents[shard.number] for shard in shards[kept_shards:]]
     texts = [text for content in older for text in content.texts] + list(head.tail)
     kept, ended = [], set()
@@ -203,7 +193,7 @@ def _sealed(head: MemoryHead, contents: Mapping[int, ShardContent]) -> Change:
         head,
         tail=(),
         gone=b"",
-        shards=(*shards[:kept_shards], *(each.shard for each in new)),
+        shards=(*shards[:kept_shards], *(each.part for each in new)),
         next_number=head.next_number + len(new),
     )
     return Change(head=_with_end(after, []), added=new)

@@ -11,7 +11,7 @@ from google.genai import types
 
 from gcp_adk_store.codec.memories import EncodedMemory, decode_memory, encode_memory, has_id
 from gcp_adk_store.codec.memory_documents import MemoryLayout
-from gcp_adk_store.codec.writes import Delete, Write, Written
+from gcp_adk_store.codec.writes import Written
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoredDataError
 from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.transact import (
@@ -28,7 +28,6 @@ from gcp_adk_store.kernel.transact import (
 )
 from gcp_adk_store.memory.changes import (
     Change,
-    MemoriesChanged,
     Rewrite,
     gone,
     half_done,
@@ -37,7 +36,7 @@ from gcp_adk_store.memory.changes import (
 )
 from gcp_adk_store.memory.contents import Snapshot
 from gcp_adk_store.memory.embedding import Embedding
-from gcp_adk_store.memory.reader import MemoryPayloads, MemoryReader, remove_unread
+from gcp_adk_store.memory.reader import MemoryReader, remove_unread
 from gcp_adk_store.memory.vectors import Embedded, following, parts_to_read, revectored
 from gcp_adk_store.model.json_values import is_light
 from gcp_adk_store.model.keys import UserKey
@@ -89,10 +88,9 @@ class MemoryKeeper:
         """Makes vectors; ``None`` if words alone rank."""
         self._documents = storage.documents
         self._layout = MemoryLayout(storage.layout)
-        self.payloads = MemoryPayloads(storage.payloads, self._layout)
-        """What is too large for the documents."""
+        self._place = storage.payloads.place
         self.reader = MemoryReader(storage, self._layout, cache_bytes=cache_bytes)
-        """What this process knows."""
+        """What this process knows, and what is too large for the documents."""
 
     @property
     def rows_at_once(self) -> int:
@@ -102,7 +100,7 @@ class MemoryKeeper:
     async def encode(self, memory: Memory, content: types.Content) -> EncodedMemory:
         """Return *memory* with its *content* as it is stored; its payloads get a life of their own."""
         life = platform_uuid.new_uuid().replace("-", "")
-        encode = partial(encode_memory, memory, content, place=self.payloads.place, life=life)
+        encode = partial(encode_memory, memory, content, place=self._place, life=life)
         return await offload(encode, light=is_light(content))
 
     def now(self) -> float:
@@ -120,7 +118,7 @@ class MemoryKeeper:
         Raises:
             OutcomeUnknownError: a part may be stored; calling again is safe.
         """
-        await self.payloads.put(key, encoded)
+        await self.reader.put_payloads(key, encoded)
         by_text = {each.text: each for each in encoded}
         texts = [each.text for each in encoded]
         most = self.rows_at_once
@@ -154,7 +152,7 @@ class MemoryKeeper:
             old = await self.text_of(key, memory_id)
             if old is None:
                 return None
-            kept = await self.payloads.content(key, old) if content is None else content
+            kept = await self.reader.content(key, old) if content is None else content
             return old, await self.encode(changed(decode_memory(old)), kept)
 
         async def stored() -> bool | Changed:
@@ -167,7 +165,7 @@ class MemoryKeeper:
 
     async def _replace(self, key: UserKey, old: str, new: EncodedMemory) -> bool:
         """Store *new* in the place of the memory with the text *old*; return whether it is stored."""
-        await self.payloads.put(key, [new])
+        await self.reader.put_payloads(key, [new])
         is_stored = False
 
         def replaced(text: str) -> str:
@@ -185,7 +183,9 @@ class MemoryKeeper:
         embedded = await self._embedded([new.text])
         if old in await self.rewrite(key, replaced, embedded, settled) or is_stored:
             return True
-        await self.payloads.remove(key, [new.text])  # the head has changed: no attempt can be stored any more
+        await self.reader.remove_payloads(
+            key, [new.text]
+        )  # the head has changed: no attempt can be stored any more
         return False
 
     async def text_of(self, key: UserKey, memory_id: str) -> str | None:
@@ -234,14 +234,16 @@ class MemoryKeeper:
                 changed = await self._change(key, decide, embedded, settled)
             if changed is None:
                 break
-            newest, is_all = changed.after, changed.is_all
+            newest, is_all = changed.after, changed.change.is_all
             kept = set(newest.texts)
-            replaced += [text for text in changed.before if text not in kept]
+            replaced += [
+                text for text in (changed.before.texts if changed.before else ()) if text not in kept
+            ]
         left = set() if newest is None else set(newest.texts)
         # A commit whose answer was lost may have removed some: nothing else removes their payloads.
         removed = [text for text in tried if text not in left]
         with half_done(removed):
-            await self.payloads.remove(key, removed)
+            await self.reader.remove_payloads(key, removed)
             known = self.reader.cached(key)
             if known is not None and known.snapshot.head.has_ended():
                 await self._remove(key, known.snapshot)
@@ -315,8 +317,8 @@ class MemoryKeeper:
         settled: Settled | None = None,
         *,
         light: bool = True,
-    ) -> MemoriesChanged | None:
-        """Commit what *decide* makes of the memories; ``None`` if that is nothing.
+    ) -> _Step | None:
+        """Commit what *decide* makes of the memories; return the last commit, ``None`` without any.
 
         It starts from what this process knows. A decision to do nothing stands on a read. Vectors of removed
         memories go in the same commit, or in commits before; *embedded* are stored with their memories. Not
@@ -329,13 +331,9 @@ class MemoryKeeper:
             while True:
                 step = await self._step(key, decide, embedded, before, settled=settled, light=light)
                 if step is None or not step.change.is_prior:
-                    break
+                    return step
                 before = step.after
                 begun.append(before.head.update_time)
-        if step is None:
-            return None
-        texts = step.before.texts if step.before else ()
-        return MemoriesChanged(before=texts, after=step.after, is_all=step.change.is_all)
 
     async def _step(
         self,
@@ -348,14 +346,7 @@ class MemoryKeeper:
         light: bool,
     ) -> _Step | None:
         """Commit the next part of a change, which starts from *before* if that is known."""
-
-        async def planned(found: Snapshot | None, *, is_read: bool) -> _Plan:
-            if found is not None and found.head.is_ending:
-                await self._remove(key, found)
-                return _Plan(found, None, is_read=False)
-            change, whole = await self._decided(key, decide, found, embedded, light=light)
-            # Without the whole, another call replaced what the change needs.
-            return _Plan(whole, change, is_read=is_read and (whole is None) == (found is None))
+        planned = partial(self._planned, key, decide, embedded, light=light)
 
         async def look() -> _Plan:
             return await planned(await self.reader.read(key), is_read=True)
@@ -367,10 +358,10 @@ class MemoryKeeper:
                 if settled is not None:
                     settled(attempts)
                 return Done(None)
-            return Commit(
-                self._writes(key, plan.before, plan.change),
-                partial(self._step_done, key, plan.before, plan.change),
-            )
+            before, change = plan.before, plan.change
+            old = None if before is None else before.head
+            writes = self._layout.put(key, old, change.head, change.added, change.embedded)
+            return Commit(writes, partial(self._step_done, key, before, change))
 
         known = None
         if before is not None:
@@ -378,9 +369,30 @@ class MemoryKeeper:
                 known = (await planned(before, is_read=False),)
         return await transact(self._documents, look, decided, known=known)
 
-    def _writes(self, key: UserKey, before: Snapshot | None, change: Change) -> Sequence[Write | Delete]:
-        old = None if before is None else before.head
-        return self._layout.put(key, old, change.head, change.added, change.embedded)
+    async def _planned(
+        self,
+        key: UserKey,
+        decide: Decide,
+        embedded: Embedded | None,
+        found: Snapshot | None,
+        *,
+        is_read: bool,
+        light: bool,
+    ) -> _Plan:
+        """Return what a commit makes of what was *found*, with the vectors that it needs."""
+        if found is not None and found.head.is_ending:
+            await self._remove(key, found)
+            return _Plan(found, None, is_read=False)
+        alone = light and (found is None or not found.head.shards)
+        change = await offload(partial(decide, found), light=alone)
+        if change is None:
+            return _Plan(found, None, is_read=is_read)
+        if found is not None and (numbers := parts_to_read(found, change, embedded)):
+            found = await self.reader.with_parts(key, found, numbers)
+            if found is None:  # another call replaced what the change needs
+                return _Plan(None, None, is_read=False)
+        change = await offload(partial(following, found, change, embedded), light=alone)
+        return _Plan(found, change, is_read=is_read)
 
     def _step_done(
         self, key: UserKey, before: Snapshot | None, change: Change, written: Sequence[Written]
@@ -390,29 +402,9 @@ class MemoryKeeper:
         self.reader.remember(key, after)
         return _Step(before, change, after)
 
-    async def _decided(
-        self,
-        key: UserKey,
-        decide: Decide,
-        before: Snapshot | None,
-        embedded: Embedded | None,
-        *,
-        light: bool,
-    ) -> tuple[Change | None, Snapshot | None]:
-        """Return the change, and *before* with the vectors that it needs; nothing if they were replaced."""
-        light = light and (before is None or not before.head.shards)
-        change = await offload(lambda: decide(before), light=light)
-        if change is None:
-            return None, before
-        if before is not None and (numbers := parts_to_read(before, change, embedded)):
-            before = await self.reader.with_parts(key, before, numbers)
-            if before is None:
-                return None, None
-        return await offload(partial(following, before, change, embedded), light=light), before
-
     async def _remove(self, key: UserKey, snapshot: Snapshot) -> None:
         """Remove memories that no one reads any more, with their payloads, unless they have changed."""
         self.reader.forget(key)
         sealed = [text for content in snapshot.shards.values() for text in content.texts]
-        await self.payloads.remove(key, [*sealed, *snapshot.head.tail])
+        await self.reader.remove_payloads(key, [*sealed, *snapshot.head.tail])
         await commit_once(self._documents, self._layout.remove(key, snapshot.head))

@@ -20,67 +20,8 @@ from gcp_adk_store.kernel.transact import CHANGED, Changed, commit_all, commit_o
 from gcp_adk_store.memory.contents import Contents, Snapshot
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import MemoryHead, Part
-from gcp_adk_store.model.payloads import PayloadPlace
-from gcp_adk_store.sessions.read.payloads import Payloads, pages
+from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.read.storage import SessionStorage
-
-
-class MemoryPayloads:
-    """The payloads of memories; those of one memory are of one life."""
-
-    def __init__(self, payloads: Payloads, layout: MemoryLayout) -> None:
-        """Prepare; without I/O."""
-        self._payloads = payloads
-        self._layout = layout
-
-    @property
-    def place(self) -> PayloadPlace:
-        """The place of new payloads."""
-        return self._payloads.place
-
-    async def put(self, key: UserKey, encoded: Sequence[EncodedMemory]) -> None:
-        """Store the payloads of memories, before what refers to them."""
-        await gather(
-            self._payloads.put(
-                self._layout.payloads(self._layout.head(key), each.memory.life or ""),
-                each.payloads,
-                parts_at=None if each.memory.until is None else int(each.memory.until) + 1,
-            )
-            for each in encoded
-            if each.payloads
-        )
-
-    async def content(self, key: UserKey, text: str) -> types.Content:
-        """Return the content of the memory with this stored *text*.
-
-        Raises:
-            PayloadMissingError: a payload is gone.
-        """
-        stored = decode_content(text)
-        path = self._layout.head(key)
-        life = decode_memory(text).life
-        while stored.missing:
-            owner = self._layout.payloads(path, life or "")
-            refs = sorted(set(stored.missing.values()), key=lambda ref: ref.sha256)
-            data = await gather(self._payloads.get(owner, ref) for ref in refs)
-            complete = partial(complete_event, stored, dict(zip(refs, data, strict=True)))
-            stored = await offload(complete, light=WHOLE not in stored.missing)
-        return stored.event.content or types.Content()
-
-    async def remove(self, key: UserKey, texts: Sequence[str]) -> None:
-        """Remove the payloads of memories with these stored *texts*, to which nothing refers any more."""
-        path = self._layout.head(key)
-        places = {
-            (place, memory.life)
-            for memory, text in ((decode_memory(text), text) for text in texts)
-            if memory.life is not None
-            for place in {ref.place for ref in decode_content(text).missing.values()}
-        }
-        await gather(
-            self._payloads.at(place).remove_all(self._layout.payloads(path, life))
-            for place, life in sorted(places, key=lambda each: each[1])
-        )
-
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +39,7 @@ class MemoryReader:
     def __init__(self, storage: SessionStorage, layout: MemoryLayout, *, cache_bytes: int) -> None:
         """Prepare; memories and indexes of users stay in memory up to *cache_bytes*."""
         self._documents = storage.documents
+        self._payloads = storage.payloads
         self._layout = layout
         self._known = Lru[str, Contents](cache_bytes, size_of=lambda contents: contents.size)
 
@@ -169,6 +111,49 @@ class MemoryReader:
                 return None
         added = await self._bodies(snapshot.head, parts, found)
         return replace(snapshot, vectors={**snapshot.vectors, **added})
+
+    async def put_payloads(self, key: UserKey, encoded: Sequence[EncodedMemory]) -> None:
+        """Store the payloads of memories, before what refers to them."""
+        await gather(
+            self._payloads.put(
+                self._layout.payloads(self._layout.head(key), each.memory.life or ""),
+                each.payloads,
+                parts_at=None if each.memory.until is None else int(each.memory.until) + 1,
+            )
+            for each in encoded
+            if each.payloads
+        )
+
+    async def content(self, key: UserKey, text: str) -> types.Content:
+        """Return the content of the memory with this stored *text*.
+
+        Raises:
+            PayloadMissingError: a payload is gone.
+        """
+        stored = decode_content(text)
+        path = self._layout.head(key)
+        life = decode_memory(text).life
+        while stored.missing:
+            owner = self._layout.payloads(path, life or "")
+            refs = sorted(set(stored.missing.values()), key=lambda ref: ref.sha256)
+            data = await gather(self._payloads.get(owner, ref) for ref in refs)
+            complete = partial(complete_event, stored, dict(zip(refs, data, strict=True)))
+            stored = await offload(complete, light=WHOLE not in stored.missing)
+        return stored.event.content or types.Content()
+
+    async def remove_payloads(self, key: UserKey, texts: Sequence[str]) -> None:
+        """Remove the payloads of memories with these stored *texts*, to which nothing refers any more."""
+        path = self._layout.head(key)
+        places = {
+            (place, memory.life)
+            for memory, text in ((decode_memory(text), text) for text in texts)
+            if memory.life is not None
+            for place in {ref.place for ref in decode_content(text).missing.values()}
+        }
+        await gather(
+            self._payloads.at(place).remove_all(self._layout.payloads(path, life))
+            for place, life in sorted(places, key=lambda each: each[1])
+        )
 
     def cached(self, key: UserKey) -> Contents | None:
         """Return what this process holds, perhaps out of date."""

@@ -60,7 +60,7 @@ async def search(
 
     async def found() -> list[FoundMemory]:
         hits, lacks = await _rank(keeper, key, query, limit=limit, accepts=accepts, min_score=min_score)
-        contents = await gather(keeper.payloads.content(key, hit.text) for hit in hits)
+        contents = await gather(keeper.reader.content(key, hit.text) for hit in hits)
         return [
             FoundMemory(
                 memory=entry_of(hit.memory, content, score=hit.score, lacks=lacks),
@@ -141,7 +141,7 @@ async def list_page(
         fitting.sort(key=lambda each: (each[0].time, each[0].id), reverse=True)
         rest = [each for each in fitting if last is None or (each[0].time, each[0].id) < last]
         page = rest[:page_size]
-        contents = await gather(keeper.payloads.content(key, text) for _, text in page)
+        contents = await gather(keeper.reader.content(key, text) for _, text in page)
         return MemoryPage(
             memories=[entry_of(memory, content) for (memory, _), content in zip(page, contents, strict=True)],
             next_cursor=encode_place_in(listing, page[-1][0].time, page[-1][0].id)
@@ -170,7 +170,7 @@ async def iter_memories(
             nonlocal text
             memory = decode_memory(text)
             try:
-                content = await keeper.payloads.content(owner, text)
+                content = await keeper.reader.content(owner, text)
                 return replace(memory, life=None, excerpt=None), content
             except PayloadMissingError:
                 newer = await keeper.text_of(owner, memory.id)

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gcp_adk_store.codec.memories import decode_memory
-from gcp_adk_store.codec.memory_documents import NewVectors, new_vectors, rows_in
+from gcp_adk_store.codec.memory_documents import NewPart, new_vectors, rows_in
 from gcp_adk_store.memory.changes import Change
 from gcp_adk_store.memory.contents import Snapshot
-from gcp_adk_store.model.memories import DIGEST_BYTES, Part, Vectors, end_of, row_key
+from gcp_adk_store.model.memories import DIGEST_BYTES, Part, Vectors, end_of, merged_with, row_key
 
 FRESH_BYTES: Final = 64 * 1024
 """Bytes of rows that the head holds before they go into a document."""
@@ -41,7 +41,8 @@ def parts_to_read(before: Snapshot | None, change: Change, embedded: Embedded | 
     if change.embeds_again or _removes(before, change):
         parts = vectors.parts
     elif (size := _size(vectors.fresh) + _size(_rows_of(change, before, embedded))) > FRESH_BYTES:
-        parts = _merged(vectors.parts, size, before.head.read_time)
+        living = _living(vectors, before.head.read_time)
+        parts = merged_with(living, size=size, full=_FULL_BYTES, most=_REWRITTEN_BYTES)
     return [part.number for part in parts if part.number not in before.vectors]
 
 
@@ -110,7 +111,7 @@ def missing(snapshot: Snapshot, embedder: str, dimensions: int) -> list[str]:
 class _Next:
     vectors: Vectors
     next_number: int
-    added: Sequence[NewVectors] = ()
+    added: Sequence[NewPart] = ()
 
 
 def _rows_of(change: Change, before: Snapshot | None, embedded: Embedded | None) -> list[bytes]:
@@ -145,7 +146,7 @@ def _removes(before: Snapshot, change: Change) -> bool:
 def _pruned(before: Snapshot, vectors: Vectors, kept: set[bytes], number: int) -> tuple[_Next, bool]:
     """Return *vectors* without rows of other texts than *kept*, and whether that is all."""
     parts: list[Part] = []
-    added: list[NewVectors] = []
+    added: list[NewPart] = []
     is_all = True
     for part in vectors.parts:
         rows = rows_in(before.vectors[part.number], vectors.dimensions)
@@ -169,8 +170,8 @@ def _sealed(before: Snapshot | None, change: Change, grown: _Next) -> _Next:
     """Return *grown* with its fresh rows in documents, together with neighbours that are small."""
     vectors = grown.vectors
     now = 0.0 if before is None else before.head.read_time
-    living = [part for part in vectors.parts if not part.has_ended(now)]
-    merged = _merged(vectors.parts, _size(vectors.fresh), now)
+    living = _living(vectors, now)
+    merged = merged_with(living, size=_size(vectors.fresh), full=_FULL_BYTES, most=_REWRITTEN_BYTES)
     parts = living[: len(living) - len(merged)]
     bodies = {} if before is None else before.vectors
     written = {new.part.number: new.body for new in grown.added}
@@ -194,18 +195,8 @@ def _sealed(before: Snapshot | None, change: Change, grown: _Next) -> _Next:
     return _Next(vectors=replace(vectors, fresh=(), parts=tuple(parts)), next_number=number, added=added)
 
 
-def _merged(parts: Sequence[Part], size: int, now: float) -> list[Part]:
-    """Return the newest of *parts* that are written again with new rows of *size* bytes.
-
-    Each is at most as large as all newer ones together, and is not full. Shards merge in the same way.
-    """
-    taken: list[Part] = []
-    for part in reversed([part for part in parts if not part.has_ended(now)]):
-        if part.size > min(size, _FULL_BYTES) or size + part.size > _REWRITTEN_BYTES:
-            break
-        taken.insert(0, part)
-        size += part.size
-    return taken
+def _living(vectors: Vectors, now: float) -> list[Part]:
+    return [part for part in vectors.parts if not part.has_ended(now)]
 
 
 def _size(rows: Iterable[bytes]) -> int:

@@ -179,19 +179,22 @@ def row_key(text: str) -> bytes:
     return digest_of(text)
 
 
-def merged_with(shards: Sequence[Part], *, size: int, packed: int) -> int:
-    """Return how many of the newest *shards* a new one of *size* and *packed* bytes takes in.
+def merged_with(
+    parts: Sequence[Part], *, size: int, packed: int = 0, full: int = FULL_BYTES, most: int = FULL_BYTES
+) -> list[Part]:
+    """Return the newest of *parts* that a new one of *size* and *packed* bytes takes in, the oldest first.
 
-    It takes in a neighbour that is no larger than what it has. So the number of shards, and how often a
-    memory is written again, grow as the logarithm of their bytes.
+    It takes in a neighbour that is no larger than what it has and is not *full*, up to *most* bytes. So the
+    number of parts, and how often a memory is written again, grow as the logarithm of their bytes.
     """
-    taken = 0
-    for shard in reversed(shards):
-        if shard.size > size or size + shard.size > FULL_BYTES or packed + shard.packed > FULL_PACKED_BYTES:
+    taken: list[Part] = []
+    for part in reversed(parts):
+        is_larger = part.size > min(size, full)
+        if is_larger or size + part.size > most or packed + part.packed > FULL_PACKED_BYTES:
             break
-        taken += 1
-        size += shard.size
-        packed += shard.packed
+        taken.insert(0, part)
+        size += part.size
+        packed += part.packed
     return taken
 
 

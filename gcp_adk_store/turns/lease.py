@@ -13,7 +13,7 @@ from google.adk.platform import uuid as platform_uuid
 
 from gcp_adk_store import machine
 from gcp_adk_store.codec.stored import TURN_FIELDS, read_header
-from gcp_adk_store.codec.turns import WaitingMessage, find_waiting, write_inbox, write_turn
+from gcp_adk_store.codec.turns import WaitingMessage, find_waiting, write_turn
 from gcp_adk_store.codec.writes import Document, Write, Written
 from gcp_adk_store.errors import (
     OutcomeUnknownError,
@@ -308,7 +308,7 @@ class Leases:
             SessionInboxFullError, InvalidInputError: it does not fit.
         """
         require_room(stored.inbox, text)
-        write = write_inbox(self._layout.session(stored.key), stored, [*stored.inbox, text])
+        write = write_turn(self._layout.session(stored.key), stored, inbox=[*stored.inbox, text])
         return Commit([write], lambda written: self._followed.committed([write], written))
 
     async def withdraw(self, key: SessionKey, message_id: str) -> bool:
@@ -318,7 +318,7 @@ class Leases:
             left = [text for text in stored.inbox if WaitingMessage.parse(text).id != message_id]
             if len(left) == len(stored.inbox):
                 return Done(value=attempts.maybe_applied)
-            return Commit([write_inbox(self._layout.session(key), stored, left)], lambda _: True)
+            return Commit([write_turn(self._layout.session(key), stored, inbox=left)], lambda _: True)
 
         return await transact(self._documents, partial(self.header, key), decide)
 

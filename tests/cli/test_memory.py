@@ -159,7 +159,7 @@ async def _lose_content(folder: Path) -> None:
         found = await keeper.reader.read(key)
         assert found is not None
         (text,) = [each for each in found.texts if '"large"' in each]
-        await keeper.payloads.remove(key, [text])
+        await keeper.reader.remove_payloads(key, [text])
 
 
 def test_an_unclear_deletion_deletes_nothing(folder: Path) -> None:

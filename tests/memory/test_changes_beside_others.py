@@ -110,7 +110,7 @@ async def test_large_content_that_is_gone_for_good_is_an_error(
     memory = adk_store_local.memory
     await memory.add_memory(memories=[MemoryEntry(id="m", content=said("tea", LARGE))], **USER)
     (text,) = (await memory._keeper.reader.read(KEY)).texts  # type: ignore[union-attr]
-    await memory._keeper.payloads.remove(KEY, [text])
+    await memory._keeper.reader.remove_payloads(KEY, [text])
 
     with pytest.raises(PayloadMissingError):
         await reads(memory)

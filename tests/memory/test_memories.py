@@ -611,7 +611,7 @@ async def test_large_content_of_memories_whose_deletion_was_interrupted_is_garba
         raise asyncio.CancelledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(memory_reader.MemoryPayloads, "remove", interrupted)
+        patch.setattr(memory_reader.MemoryReader, "remove_payloads", interrupted)
         with pytest.raises(asyncio.CancelledError):
             await store.memory.delete_user_memory(**USER)
     with in_days(2):
