@@ -31,7 +31,7 @@ def require_commit(writes: Sequence[Write | Delete]) -> int:
     for item in writes:
         size += len(item.path)
         if isinstance(item, Write):
-            size += _weigh_map(item.fields, ())
+            size += _weigh_map(item.fields, (), 0)
             for field, values in item.union.items():
                 size += _weigh_list(values, (field,), 1)
     if size > MAX_COMMIT_BYTES:
@@ -64,17 +64,16 @@ def is_surely_small(encoded: Encoded) -> bool:
     return size < MAX_DOCUMENT_BYTES // 2
 
 
-def _weigh_map(fields: Mapping[str, Any], above: tuple[str, ...]) -> int:
+def _weigh_map(fields: Mapping[str, Any], above: tuple[str, ...], depth: int) -> int:
     """Return the bytes of a map at the path *above*, without those of its own name.
 
     Raises:
         InvalidInputError: a name or a value in it exceeds a limit.
     """
-    size = 0
-    for name, value in fields.items():
-        path = (*above, name)
-        size += _weigh_name(name, path) + _weigh(value, path, 0)
-    return size
+    return sum(
+        _weigh_name(name, (*above, name)) + _weigh(value, (*above, name), depth)
+        for name, value in fields.items()
+    )
 
 
 def _weigh(value: Any, path: tuple[str, ...], depth: int) -> int:
@@ -95,10 +94,7 @@ def _weigh(value: Any, path: tuple[str, ...], depth: int) -> int:
                 "store the inner ones as JSON text"
             )
         case dict():
-            size = sum(
-                _weigh_name(name, (*path, name)) + _weigh(item, (*path, name), depth + 1)
-                for name, item in value.items()
-            )
+            size = _weigh_map(value, path, depth + 1)
         case list():
             size = _weigh_list(value, path, depth + 1)
         case _:

@@ -82,22 +82,22 @@ class MemoryContents:
         """Keep all, as the database does."""
 
 
-class MemoryDraft:
+class MemoryDraft(Summing):
     """Bytes that are being collected."""
 
     def __init__(self, name: str, kept: bytearray) -> None:
+        super().__init__()
         self._name = name
         self._kept = kept
-        self._sums = Summing()
 
     async def write(self, data: bytes) -> None:
         """Append *data*."""
         self._kept += data
-        self._sums.update(data)
+        self.update(data)
 
     async def finish(self) -> Content:
         """Return the description of all bytes."""
-        return self._sums.content(self._name)
+        return self.content(self._name)
 
 
 T = TypeVar("T")

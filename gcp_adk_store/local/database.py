@@ -10,10 +10,9 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Executor, Future
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeVar
@@ -63,8 +62,9 @@ class Database(NotPicklable):
         self._path = path
         self._writers = Limiter(max_waiting=_MAX_WAITING)
         self._readers = Limiter(at_once=_READERS, max_waiting=_MAX_WAITING) if path else self._writers
-        self._open: set[_Connection] = set()
-        self._idle: list[_Connection] = []
+        self._open: dict[sqlite3.Connection, tuple[int, int] | None] = {}
+        """The connections, each with device and inode of its file; ``None`` in memory."""
+        self._idle: list[sqlite3.Connection] = []
         self._process = OwnProcess(self)
         # Reentrant: an executor may run a call at once, as that of a simulation does.
         self._guard = threading.RLock()
@@ -119,7 +119,7 @@ class Database(NotPicklable):
                 self._drop(beginning.result())  # its log would grow for ever
             raise
         try:
-            yield Snapshot(self, connection.sql)
+            yield Snapshot(self, connection)
         finally:
             await ended(asyncio.wrap_future(self.submit(partial(self._end_snapshot, connection))))
 
@@ -197,13 +197,12 @@ class Database(NotPicklable):
         connection = None
         try:
             connection = self._take()
-            sql = connection.sql
             if start:
-                sql.execute(start)
-            result = work(sql)
+                connection.execute(start)
+            result = work(connection)
             if start:
                 committing = start != "BEGIN"
-                sql.execute("COMMIT")
+                connection.execute("COMMIT")
         except sqlite3.Error as exc:
             self._give_back(connection, broken=not opening.is_locked(exc))
             if opening.is_locked(exc):
@@ -218,10 +217,10 @@ class Database(NotPicklable):
         self._give_back(connection)
         return result
 
-    def _begin_snapshot(self, sql: sqlite3.Connection) -> "_Connection":
+    def _begin_snapshot(self, sql: sqlite3.Connection) -> sqlite3.Connection:
         other = connect(self._path)
         with self._guard:
-            self._open.add(connection := _Connection(other, None))
+            self._open[other] = None
         try:
             if self._path is None:
                 sql.backup(other)
@@ -229,42 +228,41 @@ class Database(NotPicklable):
             # A transaction's snapshot is that of its first read.
             other.execute("SELECT time FROM commits").fetchall()
         except BaseException:
-            self._drop(connection)
+            self._drop(other)
             raise
-        return connection
+        return other
 
-    def _end_snapshot(self, connection: "_Connection") -> None:
+    def _end_snapshot(self, connection: sqlite3.Connection) -> None:
         try:
             with suppress(sqlite3.Error):  # the reads are done; the next compact() says what is wrong
-                connection.sql.execute("ROLLBACK")
-                _empty_log(connection.sql)
+                connection.execute("ROLLBACK")
+                _empty_log(connection)
         finally:
             self._drop(connection)
 
-    def _take(self) -> "_Connection":
+    def _take(self) -> sqlite3.Connection:
         """Return an idle connection to the file that has the path now, or a new one."""
         found = None if self._path is None else _identity(self._path)
         with self._guard:
             connection = self._idle.pop() if self._idle else None
-        if connection is not None and connection.file == found:
+        if connection is not None and self._open[connection] == found:
             return connection
         # Another process removed or replaced the file: what is written here is lost.
         if connection is not None:
             self._drop(connection)
             return self._take()
-        sql = connect(self._path)
-        connection = _Connection(sql, None if self._path is None else _identity(self._path))
+        connection = connect(self._path)
         with self._guard:
-            self._open.add(connection)
+            self._open[connection] = None if self._path is None else _identity(self._path)
         return connection
 
-    def _give_back(self, connection: "_Connection | None", *, broken: bool = False) -> None:
+    def _give_back(self, connection: sqlite3.Connection | None, *, broken: bool = False) -> None:
         """End the transaction of *connection*, and keep it for the next call unless it is *broken*."""
         if connection is None:
             return
         try:
-            if connection.sql.in_transaction:
-                connection.sql.execute("ROLLBACK")
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
         except sqlite3.Error:
             broken = True
         if broken and self._path is not None:
@@ -273,10 +271,10 @@ class Database(NotPicklable):
         with self._guard:
             self._idle.append(connection)
 
-    def _drop(self, connection: "_Connection") -> None:
+    def _drop(self, connection: sqlite3.Connection) -> None:
         with self._guard:
-            self._open.discard(connection)
-        connection.sql.close()
+            self._open.pop(connection, None)
+        connection.close()
 
     def _end(self, threads: Executor) -> None:
         threads.shutdown()
@@ -312,13 +310,6 @@ class Snapshot:
             raise opening.of_sqlite(exc, self._database.path, committing=False) from exc
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Connection:
-    sql: sqlite3.Connection
-    file: tuple[int, int] | None
-    """Device and inode; ``None`` in memory."""
-
-
 class _HeldError(Exception):
     """Another connection holds the file."""
 
@@ -349,10 +340,10 @@ def _require_path(path: Path) -> None:
         raise InvalidInputError(f"{str(path)!r} contains a lone surrogate; pass another path") from exc
 
 
-def _close_all(connections: set[_Connection], process: OwnProcess) -> None:
+def _close_all(connections: Iterable[sqlite3.Connection], process: OwnProcess) -> None:
     if process.is_this():
         for connection in connections:
-            connection.sql.close()
+            connection.close()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -30,7 +30,6 @@ from gcp_adk_store.kernel.ports import ConditionFailedError, TargetExistsError
 from gcp_adk_store.local import changes, encoding, queries
 from gcp_adk_store.local.database import Database, Snapshot
 from gcp_adk_store.local.encoding import Encoded, document_key, parent_of, path_of, split_points
-from gcp_adk_store.local.queries import Candidate
 from gcp_adk_store.local.sweep import Sweeper
 from gcp_adk_store.local.watchers import Watchers
 from gcp_adk_store.settings import SessionLimits
@@ -387,13 +386,13 @@ def _found(
         return [reader.document(sql, row) for row in rows]
     ordered_by = None if page.field is None else field_path(page.field)
     wanted = [field_path(each.field) for each in page.filters] + ([ordered_by] if ordered_by else [])
-    candidates = []
+    candidates: list[queries.Candidate] = []
     for row_id, key, _, fields, pieces in rows:
         values = _read(sql, row_id, Encoded(fields, pieces, None), wanted, path_of(key))
         if queries.meets(page, values):
             order = None if ordered_by is None else order_of(value_at(values, ordered_by))
-            candidates.append(Candidate(key, order))
-    chosen = [reader.at(sql, one.key) for one in queries.ordered(candidates, page)]
+            candidates.append((order, key))
+    chosen = [reader.at(sql, key) for _, key in queries.ordered(candidates, page)]
     return [document for document in chosen if document is not None]
 
 

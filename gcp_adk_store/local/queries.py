@@ -1,7 +1,7 @@
 """Decide which documents a query returns, and in which order: Firestore's, across all types."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final
 
 from gcp_adk_store.codec.writes import ABSENT, Filter, Operator, Page, field_path, order_of, value_at
 from gcp_adk_store.errors import InvalidInputError
@@ -10,11 +10,8 @@ from gcp_adk_store.local.encoding import below, collection_key, document_key
 _SELECT: Final = "SELECT id, key, update_time, fields, pieces FROM documents WHERE "
 
 
-class Candidate(NamedTuple):
-    """A document that a query may return, and the value it is ordered by."""
-
-    key: bytes
-    order: Any
+Candidate = tuple[Any, bytes]
+"""The value by which a document is ordered that a query may return, and its key."""
 
 
 def compile_query(
@@ -77,16 +74,11 @@ def _is_same(wanted: str | float, found: Any) -> bool:
     return found is not ABSENT and order_of(wanted) == order_of(found)
 
 
-def ordered(found: Iterable[Candidate], page: Page) -> list[Candidate]:
+def ordered(found: list[Candidate], page: Page) -> list[Candidate]:
     """Return the part of *found* that the page asks for, in its order."""
-    candidates = [*found]
     if page.field is not None:
-        candidates.sort(key=lambda one: (one.order, one.key), reverse=page.descending)
+        found = sorted(found, reverse=page.descending)
         if page.after is not None:
             after = (order_of(page.after[0]), document_key(page.after[1]))
-            candidates = [
-                one
-                for one in candidates
-                if ((one.order, one.key) < after if page.descending else (one.order, one.key) > after)
-            ]
-    return candidates[: page.limit]
+            found = [one for one in found if (one < after if page.descending else one > after)]
+    return found[: page.limit]
