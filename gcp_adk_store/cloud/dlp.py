@@ -2,9 +2,10 @@
 
 import asyncio
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from gcp_adk_store.codec.packing import in_batches
 from gcp_adk_store.errors import InvalidInputError, RedactorError
 from gcp_adk_store.imports import how_to_install
 
@@ -67,7 +68,7 @@ class DlpRedactor:
             RedactorError: a text is over 400 kB, or the answer has another number of texts.
         """
         found: list[str] = []
-        for some in _batches(texts):
+        for some in in_batches(texts, _length, size=_REQUEST_BYTES, most=_REQUEST_TEXTS):
             rows = [{"values": [{"string_value": text}]} for text in some]
             table = {"headers": [{"name": "text"}], "rows": rows}
             answer = await self._here().deidentify_content(
@@ -94,19 +95,8 @@ def _client_class() -> Any:
     return dlp_v2.DlpServiceAsyncClient
 
 
-def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    some: list[str] = []
-    size = 0
-    for text in texts:
-        length = len(text.encode("utf-8", "surrogatepass"))
-        if length > _REQUEST_BYTES:
-            raise RedactorError(
-                f"a text takes {length} bytes, DLP takes {_REQUEST_BYTES}; nothing was written"
-            )
-        if some and (size + length > _REQUEST_BYTES or len(some) == _REQUEST_TEXTS):
-            yield some
-            some, size = [], 0
-        some.append(text)
-        size += length
-    if some:
-        yield some
+def _length(text: str) -> int:
+    length = len(text.encode("utf-8", "surrogatepass"))
+    if length > _REQUEST_BYTES:
+        raise RedactorError(f"a text takes {length} bytes, DLP takes {_REQUEST_BYTES}; nothing was written")
+    return length

@@ -1,15 +1,17 @@
-"""Pack texts into bytes, and compute checksums of bytes."""
+"""Pack texts into bytes, and items into batches, and compute checksums of bytes."""
 
 import base64
 import json
 import zlib
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 import google_crc32c
 from pydantic_core import from_json
 
 from gcp_adk_store.errors import StoredDataError
+
+T = TypeVar("T")
 
 MAX_SEGMENTS: Final = 100_000
 """Segments of one session at most: 6 GiB of events at the default size of a segment."""
@@ -99,6 +101,20 @@ def unpack(data: bytes, *, limit: int) -> bytes:
     if not unpacker.eof or unpacker.unused_data:
         raise ValueError("the end is not where it should be")
     return unpacked
+
+
+def in_batches(items: Iterable[T], size_of: Callable[[T], int], *, size: int, most: int) -> list[list[T]]:
+    """Return *items* in runs that have at most *size* together and *most* items, and one item at least."""
+    batches: list[list[T]] = []
+    room = 0
+    for item in items:
+        needed = size_of(item)
+        if needed > room or not batches or len(batches[-1]) == most:
+            batches.append([])
+            room = size
+        batches[-1].append(item)
+        room -= needed
+    return batches
 
 
 CHANGED_BYTES: Final = (

@@ -11,6 +11,7 @@ from google.genai import types
 
 from gcp_adk_store.codec.memories import EncodedMemory, decode_memory, encode_memory, has_id
 from gcp_adk_store.codec.memory_documents import MemoryLayout
+from gcp_adk_store.codec.packing import in_batches
 from gcp_adk_store.codec.writes import Written
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoredDataError
 from gcp_adk_store.kernel.concurrency import offload
@@ -40,7 +41,7 @@ from gcp_adk_store.memory.reader import MemoryReader, remove_unread
 from gcp_adk_store.memory.vectors import Embedded, following, parts_to_read, revectored
 from gcp_adk_store.model.json_values import is_light
 from gcp_adk_store.model.keys import UserKey
-from gcp_adk_store.model.memories import Memory, in_batches
+from gcp_adk_store.model.memories import Memory
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 _BATCH_BYTES: Final = 256 * 1024
@@ -122,7 +123,11 @@ class MemoryKeeper:
         by_text = {each.text: each for each in encoded}
         texts = [each.text for each in encoded]
         most = self.rows_at_once
-        batches = [texts] if sources else in_batches(texts, size=_BATCH_BYTES, most=most)
+        batches = (
+            [texts]
+            if sources
+            else in_batches(texts, lambda text: len(text.encode()), size=_BATCH_BYTES, most=most)
+        )
         is_stored = False
         taken = partial(taking_in, at_most=self._at_most, now=self.now(), sources=sources)
         for number, batch in enumerate(batches):

@@ -218,17 +218,3 @@ def last_end(ends: Iterable[float | None]) -> float | None:
             return None
         last = max(last, end)
     return last
-
-
-def in_batches(texts: Sequence[str], *, size: int, most: int) -> list[list[str]]:
-    """Return *texts* in runs of at most *size* UTF-8 bytes and *most* texts, and of one text at least."""
-    batches: list[list[str]] = []
-    room = 0
-    for text in texts:
-        needed = len(text.encode())
-        if needed > room or not batches or len(batches[-1]) == most:
-            batches.append([])
-            room = size
-        batches[-1].append(text)
-        room -= needed
-    return batches

@@ -2,12 +2,13 @@
 
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
 from gcp_adk_store.codec.documents import Layout, summary_fields
 from gcp_adk_store.codec.events import WHOLE, referring, unpack_text, unreferring
+from gcp_adk_store.codec.packing import in_batches
 from gcp_adk_store.codec.segments import initial_fields, segment_write
 from gcp_adk_store.codec.texts import members
 from gcp_adk_store.codec.values import FieldValue
@@ -107,16 +108,14 @@ def made_header(layout: Layout, made: StoredSession, *, summary: Summary) -> Wri
     return replace(header, fields=fields)
 
 
-def in_commits(parts: Sequence[Write]) -> Iterator[list[Write]]:
-    """Yield the writes of segments, as many at a time as one commit takes beside the session document."""
-    some: list[Write] = []
-    size = 0
-    for part in parts:
-        body = part.fields["body"]
-        length = len(body) if isinstance(body, bytes) else 0
-        if some and (size + length > _BYTES_PER_COMMIT or len(some) == SEGMENTS_PER_COMMIT):
-            yield some
-            some, size = [], 0
-        some.append(part)
-        size += length
-    yield some
+def in_commits(parts: Sequence[Write]) -> list[list[Write]]:
+    """Return the writes of segments, as many at a time as one commit takes beside the session document.
+
+    Without any, it is one run of none.
+    """
+    return in_batches(parts, _length, size=_BYTES_PER_COMMIT, most=SEGMENTS_PER_COMMIT) or [[]]
+
+
+def _length(part: Write) -> int:
+    body = part.fields["body"]
+    return len(body) if isinstance(body, bytes) else 0
