@@ -613,7 +613,7 @@ DEFECTS: Final = (
     Defect(
         "a run that failed changes its session",
         "Code of customer-engagement agents", "ces/host/session_runs.py",
-        "        if ran.error is None:\n", "        if True:\n",
+        "        delta = {} if ran.error else state_delta(", "        delta = state_delta(",
         ("runs",),
     ),
     Defect(
