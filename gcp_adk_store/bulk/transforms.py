@@ -51,9 +51,8 @@ class ReadSessions(beam.PTransform):
     def expand(self, begin: Any) -> Any:
         """Apply it to the begin of a pipeline."""
         at, app, _ = self._given
-        return (
-            begin | _Ranges(*self._given) | "list sessions" >> beam.ParDo(StoreDoFn(at, partial(_list, app)))
-        )
+        listing = StoreDoFn(at, partial(_list, app))
+        return _ranges(begin, *self._given) | "list sessions" >> beam.ParDo(listing)
 
 
 class ReadEvents(beam.PTransform):
@@ -145,7 +144,7 @@ class PruneSessions(beam.PTransform):
 
     def expand(self, begin: Any) -> Any:
         """Apply it to the begin of a pipeline."""
-        return begin | _Ranges(*self._given) | "prune" >> beam.ParDo(self._fn)
+        return _ranges(begin, *self._given) | "prune" >> beam.ParDo(self._fn)
 
 
 class VerifySessions(beam.PTransform):
@@ -164,17 +163,11 @@ class VerifySessions(beam.PTransform):
         return infos | "verify" >> beam.ParDo(StoreDoFn(self._at, _verify))
 
 
-class _Ranges(beam.PTransform):
-    """Make ranges of users, each for a worker of its own."""
-
-    def __init__(self, at: BulkStore, app: str, partitions: int) -> None:
-        super().__init__()
-        self._at, self._app, self._partitions = at, app, partitions
-
-    def expand(self, begin: Any) -> Any:
-        split = StoreDoFn(self._at, partial(_split, self._partitions))
-        app = begin | "app" >> beam.Create([self._app])
-        return app | "split" >> beam.ParDo(split) | "spread ranges" >> beam.Reshuffle()
+def _ranges(begin: Any, at: BulkStore, app: str, partitions: int) -> Any:
+    """Return ranges of users, each for a worker of its own."""
+    split = StoreDoFn(at, partial(_split, partitions))
+    ranges = begin | "app" >> beam.Create([app]) | "split" >> beam.ParDo(split)
+    return ranges | "spread ranges" >> beam.Reshuffle()
 
 
 def _split(partitions: int, on: StoreDoFn, app: str) -> Iterator[Any]:

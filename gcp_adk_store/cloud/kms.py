@@ -71,13 +71,7 @@ class KmsKeyWrapper:
 
         def encrypt(client: Any, timeout_s: float) -> Wrapped:
             answer = client.encrypt(
-                request={
-                    "name": self._key,
-                    "plaintext": data_key,
-                    "plaintext_crc32c": google_crc32c.value(data_key),
-                    "additional_authenticated_data": context,
-                    "additional_authenticated_data_crc32c": google_crc32c.value(context),
-                },
+                request=_request(self._key, plaintext=data_key, additional_authenticated_data=context),
                 retry=None,
                 timeout=timeout_s,
             )
@@ -98,13 +92,7 @@ class KmsKeyWrapper:
 
         def decrypt(client: Any, timeout_s: float) -> bytes:
             answer = client.decrypt(
-                request={
-                    "name": key,
-                    "ciphertext": wrapped.data,
-                    "ciphertext_crc32c": google_crc32c.value(wrapped.data),
-                    "additional_authenticated_data": context,
-                    "additional_authenticated_data_crc32c": google_crc32c.value(context),
-                },
+                request=_request(key, ciphertext=wrapped.data, additional_authenticated_data=context),
                 retry=None,
                 timeout=timeout_s,
             )
@@ -167,6 +155,15 @@ class KmsKeyWrapper:
             case auth.GoogleAuthError():
                 return CredentialsError(f"{message}; no usable Google Cloud credentials")
         return UnavailableError(f"{message}; try again later")
+
+
+def _request(key: str, **sent: bytes) -> dict[str, Any]:
+    """Return a request with *key*, and a checksum of each value that is *sent*."""
+    return {
+        "name": key,
+        **sent,
+        **{f"{name}_crc32c": google_crc32c.value(data) for name, data in sent.items()},
+    }
 
 
 def _new_client(token: Any) -> Any:

@@ -64,18 +64,8 @@ Each write would pay for their index entries, and an index of increasing times l
 collection.
 """
 
-TTL_FIELDS: Final = {
-    "sessions": "expire_at",
-    "segments": "expire_at",
-    "chunks": "expire_at",
-    "memories": "expire_at",
-    "shards": "expire_at",
-    "vectors": "expire_at",
-    "tasks": "expire_at",
-    "pieces": "expire_at",
-    "configs": "expire_at",
-    "pushes": "expire_at",
-}
+_TTL_FIELD: Final = "expire_at"
+TTL_FIELDS: Final = {name: _TTL_FIELD for name, fields in UNINDEXED_FIELDS.items() if _TTL_FIELD in fields}
 """Collection, without the prefix -> the field of its TTL policy."""
 
 
