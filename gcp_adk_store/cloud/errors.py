@@ -6,8 +6,7 @@ was lost may have happened.
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final
@@ -280,22 +279,3 @@ def _retry_after(response: Any) -> float | None:
         )
     except (OverflowError, TypeError, ValueError):
         return None
-
-
-@contextmanager
-def translated(
-    failures: tuple[type[BaseException], ...], error: Callable[..., Exception], *where: object
-) -> Iterator[None]:
-    """Raise ``error(failure, *where)`` for one of the *failures* of the block, which sends one request."""
-    try:
-        yield
-    except failures as exc:
-        # A closed channel cancels its calls, and not the tasks that wait for them.
-        if isinstance(exc, asyncio.CancelledError) and _is_cancelled():
-            raise
-        raise error(exc, *where) from exc
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0

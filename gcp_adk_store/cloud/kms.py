@@ -11,8 +11,8 @@ from google.auth import exceptions as auth
 
 from gcp_adk_store.cloud import retry
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
-from gcp_adk_store.cloud.errors import translated
 from gcp_adk_store.cloud.forked_grpc import require_grpc
+from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.errors import (
     AccessDeniedError,
     CredentialsError,

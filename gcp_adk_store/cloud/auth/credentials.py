@@ -22,7 +22,7 @@ from google.oauth2 import service_account
 
 from gcp_adk_store import settings
 from gcp_adk_store.cloud.auth.tokens import WAYS, Exchange, Identity, SharedToken, not_refreshed
-from gcp_adk_store.cloud.errors import translated
+from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.errors import CredentialsError, InvalidInputError, UnavailableError
 from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.kernel.operation import at_most

@@ -17,7 +17,6 @@ from gcp_adk_store.cloud.errors import (
     firestore_read_error,
     firestore_write_error,
     is_unknown_rpc,
-    translated,
 )
 from gcp_adk_store.cloud.firestore import values
 from gcp_adk_store.cloud.firestore.channels import (
@@ -29,6 +28,7 @@ from gcp_adk_store.cloud.firestore.channels import (
     received,
 )
 from gcp_adk_store.cloud.firestore.listening import ServerClock, listen
+from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.codec.writes import (
     Delete,
     Document,

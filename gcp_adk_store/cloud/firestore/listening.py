@@ -15,9 +15,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from gcp_adk_store import machine
 from gcp_adk_store.cloud import retry
-from gcp_adk_store.cloud.errors import FIRESTORE_FAILURES, firestore_read_error, translated
+from gcp_adk_store.cloud.errors import FIRESTORE_FAILURES, firestore_read_error
 from gcp_adk_store.cloud.firestore import values
 from gcp_adk_store.cloud.firestore.channels import BorrowedChannel, Channels, Connection, failed, received
+from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoreError, UnavailableError
 from gcp_adk_store.kernel import telemetry

@@ -26,9 +26,9 @@ from gcp_adk_store.cloud.errors import (
     storage_condition_error,
     storage_read_error,
     storage_write_error,
-    translated,
     unexplained,
 )
+from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.errors import OverloadedError, StoreError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.operation import at_most, part_of
