@@ -246,7 +246,7 @@ class _File:
             case {"outcome": content}:
                 self._outcomes.append(self._outcome(content))
             case {"callback": content} if self._is_over():
-                self._running = asyncio.create_task(self._tell(_valid(_ASKED, content)))
+                self._running = asyncio.create_task(self._report(_valid(_ASKED, content)))
                 return await self._next()
             case {"answer": _} | {"raised": _} if not self._is_over():
                 self._answers.put_nowait(message)
@@ -267,7 +267,7 @@ class _File:
             raise news
         return news
 
-    async def _tell(self, asked: Asked) -> None:
+    async def _report(self, asked: Asked) -> None:
         try:
             self._news.put_nowait(await self._ran(asked))
         except Exception as exc:  # noqa: BLE001  # who waits for the news raises it

@@ -2,8 +2,8 @@
 
 The keeper is forked from the zygote for one call, and forks the call's process. It holds the one end of the
 status socket; when the host closes the other, it kills. The call's process is the first of its PID namespace,
-so that it sees only itself, and every process that it starts ends with it. Over the same socket it tells the
-host that it is about to run the entry, or why it cannot; then it closes its copy.
+so that it sees only itself, and every process that it starts ends with it. Over the same socket it reports
+that it is about to run the entry, or why it cannot; then it closes its copy.
 """
 
 import contextlib
@@ -144,11 +144,11 @@ def fork(status: int) -> int:
     try:
         return os.fork()
     except OSError as exc:
-        _tell(status, failed=str(exc))
+        _report(status, failed=str(exc))
         return -1
 
 
-def _tell(status: int, /, **said: Any) -> None:
+def _report(status: int, /, **said: Any) -> None:
     os.write(status, json.dumps(said).encode())
 
 
@@ -161,7 +161,7 @@ def keep(
     limits: Mapping[str, Any],
     config: Mapping[str, Any],
 ) -> NoReturn:
-    """Run a call, tell *status* why it does not begin, or how it ended, and end this process."""
+    """Run a call, report to *status* why it does not begin, or how it ended, and end this process."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
@@ -174,9 +174,9 @@ def keep(
             os.close(frames)
             os.close(output)
             how, used = _watch(child, status, limits["wall_s"])
-            _tell(status, status=how, cpu_s=used.ru_utime + used.ru_stime)
+            _report(status, status=how, cpu_s=used.ru_utime + used.ru_stime)
     except OSError as exc:
-        _tell(status, failed=str(exc))
+        _report(status, failed=str(exc))
     finally:
         os._exit(0)
 
@@ -204,9 +204,9 @@ def _become_call(
         try:
             _seal(limits, program)
         except (OSError, ValueError) as exc:
-            _tell(_STATUS, failed=str(exc))
+            _report(_STATUS, failed=str(exc))
             os._exit(1)
-        _tell(_STATUS, began=True)
+        _report(_STATUS, began=True)
         os.close(_STATUS)
         running.run(entry, _FRAMES, limits)
     finally:
@@ -214,7 +214,7 @@ def _become_call(
 
 
 def _arrange(*, frames: int, output: int, status: int) -> None:
-    """Keep standard input, both outputs, the frames and, until all is done, the way to tell the host."""
+    """Keep standard input, both outputs, the frames and, until all is done, the socket for reports."""
     # The copies lie above all targets, so that dup2 overwrites no source.
     frames, output, status = (
         fcntl.fcntl(each, fcntl.F_DUPFD, _STATUS + 1) for each in (frames, output, status)
