@@ -11,11 +11,13 @@ from urllib.parse import quote
 import grpc
 import pytest
 import requests
+from google.adk.events import Event, EventActions
 from google.cloud.firestore import Client
 
+from gcp_adk_store import Garbage, SessionService
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults import Call, Fault, Plan
-from tests.support.clock import PassingTime
+from tests.support.clock import PassingTime, in_days
 from tests.support.lengths import at_length
 from tests.support.small_pieces import use_small_pieces
 
@@ -80,6 +82,16 @@ def observing(plan: Plan) -> tuple[Plan, threading.Event]:
         return fault
 
     return observed, met
+
+
+async def garbage_of(service: SessionService) -> list[Garbage]:
+    """Return what a collector finds two days after a large value of a new session was replaced."""
+    session = await service.create_session(**WHO)
+    for value in ("x" * 100, 1):
+        change = EventActions(state_delta={"large": value})
+        await service.append_event(session, Event(author="me", actions=change))
+    with in_days(2):
+        return [found async for found in service.find_garbage()]
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,6 @@
 """No error says that nothing was written where something was, whatever others do meanwhile."""
 
-from typing import Any
-
 import pytest
-from google.adk.events import Event, EventActions
 from google.genai import types
 
 from gcp_adk_store import (
@@ -16,10 +13,7 @@ from gcp_adk_store import (
 from gcp_adk_store.testing.faults import Lose, Refuse, no_faults, nth, only
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
-from tests.faults.conftest import WHO
-from tests.support.clock import in_days
-
-OF: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
+from tests.faults.conftest import WHO, garbage_of
 
 
 async def test_a_deletion_that_is_forbidden_midway_does_not_say_that_nothing_was_written(
@@ -28,13 +22,13 @@ async def test_a_deletion_that_is_forbidden_midway_does_not_say_that_nothing_was
     """One version is under a hold: the others are gone."""
     service = GcsArtifactService(adk_store_bucket)
     for number in range(3):
-        await service.save_artifact(**OF, filename="a", artifact=types.Part(text=f"{number}"))
+        await service.save_artifact(**WHO, filename="a", artifact=types.Part(text=f"{number}"))
     storage_proxy.plan = only("delete", nth(2, Refuse("PERMISSION_DENIED")))
     with pytest.raises(StoreError) as caught:
-        await service.delete_artifact(**OF, filename="a")
+        await service.delete_artifact(**WHO, filename="a")
     storage_proxy.plan = no_faults
 
-    left = await service.list_versions(**OF, filename="a")
+    left = await service.list_versions(**WHO, filename="a")
     assert len(left) < 3
     assert isinstance(caught.value, OutcomeUnknownError)
 
@@ -62,12 +56,7 @@ async def test_a_removal_whose_outcome_cannot_be_read_is_unknown(
 ) -> None:
     """The payload is gone: UnavailableError would say that nothing was written."""
     service = FirestoreSessionService(project=project, limits=SessionLimits(state_value_bytes=10))
-    session = await service.create_session(**WHO)
-    for value in ("old" * 100, 1):
-        change = EventActions(state_delta={"large": value})
-        await service.append_event(session, Event(author="me", actions=change))
-    with in_days(2):
-        (garbage,) = [found async for found in service.find_garbage()]
+    (garbage,) = await garbage_of(service)
     commits = only("Commit", nth(0, Lose()))
     reads = only("BatchGetDocuments", lambda _: Refuse("UNAVAILABLE"))
     firestore_proxy.plan = lambda call: commits(call) or reads(call)

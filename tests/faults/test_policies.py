@@ -24,8 +24,8 @@ from gcp_adk_store import (
 from gcp_adk_store.testing.faults import Call, Fault, Plan, Refuse, no_faults, nth, only
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
-from tests.faults.conftest import WHO
-from tests.support.clock import Clock, in_days
+from tests.faults.conftest import WHO, garbage_of
+from tests.support.clock import Clock
 
 FILE: dict[str, Any] = {**WHO, "filename": "file"}
 KNOWN: dict[str, Any] = {**WHO, "filename": "known"}
@@ -258,13 +258,8 @@ async def test_garbage_that_a_policy_keeps_is_not_called_gone(
     stored_objects: Stored,
 ) -> None:
     """Neither False, which says that somebody put it again, nor True."""
-    session = await sessions.create_session(**WHO)
-    for value in ("x" * 100, 1):
-        change = EventActions(state_delta={"large": value})
-        await sessions.append_event(session, Event(author="me", actions=change))
     assert firestore_proxy.address
-    with in_days(2):
-        (garbage,) = [found async for found in sessions.find_garbage()]
+    (garbage,) = await garbage_of(sessions)
     storage_proxy.plan = always("delete")
     with pytest.raises(AccessDeniedError, match="gcloud org-policies list"):
         await sessions.remove_garbage(garbage)

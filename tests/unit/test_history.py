@@ -65,12 +65,6 @@ class TestPoints:
         """By number, id, turn or time."""
         assert kept == point.kept(EVENTS)
 
-    def test_a_time_keeps_no_event_behind_a_later_one(self) -> None:
-        """Clocks differ: what is kept is a prefix."""
-        events = [event(0), event(1, at=50.0), event(2), event(3)]
-
-        assert 1 == Point.as_of(datetime.fromtimestamp(10, UTC)).kept(events)
-
     def test_of_events_with_one_id_the_first_counts(self) -> None:
         """ADK does not require that ids differ."""
         assert 1 == Point.after_event("e0").kept([event(0), event(0, at=5.0)])
