@@ -4,7 +4,7 @@ import functools
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from google.adk.cli.fast_api import get_fast_api_app
 from google.adk.sessions import InMemorySessionService
 
 from gcp_adk_store import errors
-from gcp_adk_store.adk_server import answer_errors
+from gcp_adk_store.adk_server import answer_errors, one_turn_at_a_time
 from gcp_adk_store.testing.faults import Refuse, from_nth, no_faults, only
 from gcp_adk_store.testing.faults.services import FaultyArtifactService, FaultySessionService
 from tests.adk_server.conftest import AGENTS, ROOT
@@ -234,11 +234,12 @@ async def test_an_error_within_a_stream_is_its_last_event(fitted: Served) -> Non
     assert answer.text.splitlines()[-2].startswith('data: {"error": "SessionConflictError: no answer"')
 
 
-async def test_an_app_that_serves_already_is_refused(alone: Served) -> None:
-    """FastAPI would ignore its arguments then."""
+@pytest.mark.parametrize("fit", [answer_errors, one_turn_at_a_time])
+async def test_an_app_that_serves_already_is_refused(alone: Served, fit: Callable[[FastAPI], object]) -> None:
+    """A handler of errors or a middleware would have no effect then."""
     await alone.client.get("/health")
     with pytest.raises(RuntimeError, match="before it serves"):
-        answer_errors(alone.app)
+        fit(alone.app)
 
 
 async def test_an_id_with_a_slash_has_no_path(alone: Served) -> None:

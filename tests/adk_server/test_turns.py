@@ -413,13 +413,3 @@ async def test_a_live_connection_whose_query_is_no_text_is_answered(serve: Serve
     kinds += [client.sent.get_nowait()["type"] for _ in range(client.sent.qsize())]
 
     assert "websocket.close" in kinds
-
-
-async def test_an_app_that_serves_already_is_refused(serve: Serve, elsewhere: Store) -> None:
-    """A middleware would have no effect."""
-    del elsewhere
-    app = serve()
-    async with client_of(app) as client:
-        await client.get("/list-apps")
-    with pytest.raises(RuntimeError, match="before it serves"):
-        one_turn_at_a_time(app)
