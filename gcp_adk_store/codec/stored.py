@@ -62,8 +62,11 @@ def require_format(document: Document, *formats: int) -> None:
         return
     shown = found if found is None or type(found) is int else kind_of(found)
     known = " and ".join(map(str, formats))
-    is_newer = type(found) is int and found > max(formats)
-    advice = "upgrade gcp-adk-store" if is_newer else "no release wrote it: restore the document"
+    advice = "no release wrote it: restore the document"
+    if type(found) is int and found > max(formats):
+        advice = "upgrade gcp-adk-store"
+    elif type(found) is int and 0 < found < min(formats):
+        advice = "it is from before the first release; export it with that version, and import it here"
     raise StoredDataError(f"{document.path} has format {shown}, this release reads {known}; {advice}")
 
 

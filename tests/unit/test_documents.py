@@ -531,3 +531,14 @@ def test_another_format_is_refused(
     shown = "str" if found == "1" else found
     advice = "upgrade gcp-adk-store" if found == 4 else "no release wrote it: restore the document"
     assert f"{PATH} has format {shown}, this release reads {known}; {advice}" == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("read", "fields"), [(read_session, WITH_TURNS), (read_segment, SEGMENT)], ids=["session", "segment"]
+)
+def test_a_session_from_before_the_first_release_is_moved_with_the_version_that_wrote_it(
+    read: Callable[[Any], object], fields: dict[str, Any]
+) -> None:
+    """A backup has the same format."""
+    with pytest.raises(StoredDataError, match="before the first release; export it with that version, and"):
+        read(document({**fields, "format": 1}))
