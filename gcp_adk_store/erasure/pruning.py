@@ -197,7 +197,7 @@ class Pruner:
             if mine and mine[-1][0].user_id != info.user_id:
                 yield mine
                 mine = []
-            mine.append((info, _is_in_turn(stored)))
+            mine.append((info, stored.is_in_turn))
         if mine:
             yield mine
 
@@ -231,7 +231,7 @@ class Pruner:
 
         def is_unchanged(stored: StoredSession) -> bool:
             now = (stored.last_update_time, stored.revision)
-            return now == (info.last_update_time, info.events) and not _is_in_turn(stored)
+            return now == (info.last_update_time, info.events) and not stored.is_in_turn
 
         is_gone = self._report.is_dry_run or await self._lifecycle.delete_if(key_of(info), is_unchanged)
         if is_gone:
@@ -307,7 +307,3 @@ class Pruner:
         self._report = replace(self._report, **sums)
         if self._on_progress is not None:
             self._on_progress(self._report)
-
-
-def _is_in_turn(stored: StoredSession) -> bool:
-    return stored.turn is not None and stored.turn.is_held(stored.read_time)

@@ -214,6 +214,11 @@ class StoredSession:
         return self.marker.has_expired(self.read_time)
 
     @property
+    def is_in_turn(self) -> bool:
+        """Whether a turn of it ran at the read."""
+        return self.turn is not None and self.turn.is_held(self.read_time)
+
+    @property
     def expires_at(self) -> float:
         """When it ends unless others append, as Unix time in seconds; infinite without a time to live."""
         if self.expiry is None:

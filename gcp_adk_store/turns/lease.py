@@ -179,7 +179,7 @@ class Leases:
                     return None
                 stored = _living(_header(come[0]))
                 turn = stored.turn or Turn()
-                if turn.is_held(stored.read_time):
+                if stored.is_in_turn:
                     if turn.fence != fence and not by_any:
                         return None
                     fence, until = turn.fence, turn.until or 0.0
@@ -188,7 +188,7 @@ class Leases:
                 if (later := await step(machine.uniform(0, _LONGEST_START_S))) is None:
                     return stored
                 stored = _living(_header(later[0]))
-                if stored.turn is None or not stored.turn.is_held(stored.read_time):
+                if stored.turn is None or not stored.is_in_turn:
                     return stored
                 fence, until = stored.turn.fence, stored.turn.until or 0.0
 
@@ -267,8 +267,7 @@ class Leases:
 
         def decide(stored: StoredSession, attempts: Attempts) -> Decision[bool]:
             nonlocal asked
-            turn = stored.turn
-            is_held = turn is not None and turn.is_held(stored.read_time)
+            turn, is_held = stored.turn, stored.is_in_turn
             if attempts.maybe_applied and (turn is None or turn.fence != asked or not is_held):
                 return Done(value=True)  # the holder that was asked has ended; the next one is not to stop
             if turn is None or not is_held:
@@ -335,7 +334,7 @@ class Leases:
             return None
         document = self._followed.known(self._layout.session(key), now=self._documents.clock.now())
         stored = _header(document)
-        return stored if stored is not None and not stored.has_expired and _has_turn(stored) else None
+        return stored if stored is not None and not stored.has_expired and stored.is_in_turn else None
 
     def remembered(self, key: SessionKey) -> StoredSession | None:
         """Return the header after the last turn of this process, if it may still be right."""
@@ -399,12 +398,8 @@ def require_free(stored: StoredSession) -> None:
     Raises:
         TurnRunsError: one does.
     """
-    if _has_turn(stored):
+    if stored.is_in_turn:
         raise TurnRunsError(stored)
-
-
-def _has_turn(stored: StoredSession) -> bool:
-    return stored.turn is not None and stored.turn.is_held(stored.read_time)
 
 
 def busy(stored: StoredSession, turn: Turn) -> SessionBusyError:

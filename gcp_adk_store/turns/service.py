@@ -247,7 +247,7 @@ class HeldTurns:
         stored = await self._leases.header(SessionKey(app=app_name, user=user_id, session=session_id))
         turn = stored.turn or Turn()
         return TurnStatus(
-            is_running=turn.is_held(stored.read_time),
+            is_running=stored.is_in_turn,
             fence=turn.fence,
             holder=turn.holder,
             until=turn.until,

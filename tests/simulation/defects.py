@@ -453,7 +453,7 @@ DEFECTS: Final = (
     Defect(
         "a prune removes a session that went on",
         "Erasure, retention, proof", "erasure/pruning.py",
-        "            return now == (info.last_update_time, info.events) and not _is_in_turn(stored)\n", "            return True\n",
+        "            return now == (info.last_update_time, info.events) and not stored.is_in_turn\n", "            return True\n",
         ("pruned-too-late", "collecting"),
     ),
     Defect(

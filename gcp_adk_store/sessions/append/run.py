@@ -75,6 +75,7 @@ class Appender:
         self._queues = Queues()
         self._pending = PendingAppends(self._wait)
         self.ready = self._pending.ready
+        self.begin_deferred = self._pending.begin
         self._under_way = InFlightAppends(self.permits)
 
     def append(self, key: SessionKey, mine: QueuedAppend) -> Awaitable[Event]:
@@ -112,10 +113,6 @@ class Appender:
         await paced()  # as in flush
         await self._pending.stored(is_outside)
         await self._under_way.wait(is_outside)
-
-    def begin_deferred(self, key: SessionKey) -> bool:
-        """Begin the appends to a session that are deferred; return whether there are any."""
-        return self._pending.begin(key)
 
     async def append_deferred(self, key: SessionKey, mine: QueuedAppend, *, waits: bool = False) -> Event:
         """Let *mine* be the next event of its handle; return before it is stored, unless it ends a turn.
@@ -370,9 +367,11 @@ class Appender:
             member.is_stored = True
         for handle, marker, found in zip(handles, after, missed, strict=True):
             mark(handle, marker)
-            if found is not None:
-                self._learn(key, handle, found)
-        self._report(group)
+            if found is not None:  # before its own events that still wait
+                learn(handle, found, [each.held for each in self._queues.of(key, handle) if each.held])
+        for member in group:
+            if self.follower is not None and member.held is not None:
+                self.follower.appended(member.session, member.held)
         if appended.tail_bytes >= self._limits.seal_tail_bytes:
             await self._seal(key, handles)
 
@@ -384,16 +383,6 @@ class Appender:
             if member.held is None:
                 member.event = member.trimmed()
             member.end()
-
-    def _report(self, group: Sequence[QueuedAppend]) -> None:
-        """Pass to the follower the events of *group*, whose handles are equal to storage."""
-        for member in group:
-            if self.follower is not None and member.held is not None:
-                self.follower.appended(member.session, member.held)
-
-    def _learn(self, key: SessionKey, handle: Session, found: Found) -> None:
-        """Add what others wrote to a handle, before its own events that still wait."""
-        learn(handle, found, [each.held for each in self._queues.of(key, handle) if each.held])
 
     async def _seal(self, key: SessionKey, handles: Sequence[Session]) -> None:
         """Move the tail into a segment, and let the *handles* that know this tail know it."""

@@ -122,8 +122,8 @@ class Run:
 
 
 @dataclass(slots=True)
-class _Value:
-    """The value that the events gave last to a key of the state."""
+class Value:
+    """The value that the events gave last to a key of the state, or that it began with."""
 
     digest: bytes
     encoded: Any = None
@@ -137,14 +137,10 @@ class Difference:
 
     key: str
     says: str
-    encoded: Any = None
-    """The right value, as it is stored."""
-    is_known: bool = False
-    """Whether *encoded* is."""
-    ref: PayloadRef | None = None
+    right: Value | None
+    """The right value; ``None`` if the key must be absent."""
+    ref: PayloadRef | None
     """The payload that the state refers to, whose value decides."""
-    right: bytes | None = None
-    """The digest of the right value; ``None`` if the key must be absent."""
 
 
 class History:
@@ -164,7 +160,7 @@ class History:
         self.last_text = ""
         self.references: dict[PayloadRef, str] = {}
         """Payloads and the document that refers to each."""
-        self._values: dict[str, _Value] = {}
+        self._values: dict[str, Value] = {}
         self._redacted: set[str] = set()
         """Keys of the state that a redacted event set last."""
         self._faults: list[Fault] = []
@@ -192,7 +188,7 @@ class History:
         self.turns = self.turns.after(turns_of(event.event))
         self.last_text = text_of(event.event) or self.last_text
         for key, value in split_scopes(event.event.actions.state_delta).session.items():
-            now = _Value(digest(value))
+            now = Value(digest(value))
             text_size = len(value) if isinstance(value, str) else len(repr(value))
             if text_size <= _KEPT_CHARACTERS:
                 with suppress(InvalidInputError):  # lone surrogates side by side are a payload at any size
@@ -224,23 +220,19 @@ class History:
             return []
         found = []
         for key in {**dict.fromkeys(state), **dict.fromkeys(initial or ()), **dict.fromkeys(self._values)}:
-            value = self._values.get(key)
-            if key in self._redacted or (value is None and initial is None):
+            right = self._values.get(key)
+            if key in self._redacted or (right is None and initial is None):
                 continue
-            if value is None:
-                right = digest(initial[key]) if initial and key in initial else None
+            says = "is not what the last event that changed it says"
+            if right is None:
+                right = Value(digest(initial[key])) if initial and key in initial else None
                 says = "differs from the initial state, and no event changed it"
-                encoded, is_known = None, False
-            else:
-                right = value.digest
-                says = "is not what the last event that changed it says"
-                encoded, is_known = value.encoded, value.is_small
             stored = state.get(key)
             # An event holds null for a number that JSON lacks, such as NaN.
-            if key in state and (digest(stored) == right or digest(finite(stored)) == right):
+            if key in state and right and right.digest in (digest(stored), digest(finite(stored))):
                 continue
             ref = stored if isinstance(stored, PayloadRef) and right is not None else None
-            found.append(Difference(key, says, encoded, is_known, ref, right))
+            found.append(Difference(key, says, right, ref))
         return found
 
 

@@ -287,9 +287,9 @@ class SessionLook:
             return
         is_proven = not any(fault.code in {"FSCK107", "FSCK205"} for fault in self.faults)
         for difference in history.differences(header.stored.state, initial):
-            if (ref := difference.ref) is not None:
+            if (ref := difference.ref) is not None and difference.right is not None:
                 found = await self._reading.unpacked(ref, header.path, partial(_digest_of, ref))
-                if found is None or found == difference.right:
+                if found in (None, difference.right.digest):
                     continue
             self.faults.append(state_fault(header, difference, is_proven=is_proven))
 

@@ -263,9 +263,9 @@ def summary_faults(header: Header, history: History, *, is_broken: bool) -> Iter
 def state_fault(header: Header, difference: Difference, *, is_proven: bool) -> Fault:
     """Return the fault of one key of the state; the events' value repairs it if the chain *is_proven*."""
     repair: tuple[Write, ...] = ()
-    if is_proven and difference.is_known:
+    if is_proven and difference.right is not None and difference.right.is_small:
         (name,) = encode_state({difference.key: None})
-        fields: dict[str, FieldValue] = {"state": {name: difference.encoded}}
+        fields: dict[str, FieldValue] = {"state": {name: difference.right.encoded}}
         path, must, life = header.path, header.document.update_time, header.stored.epoch
         repair = (Write(path=path, fields=fields, mask=[("state", name)], must=must, life=life),)
     item, says = f"state key {difference.key[:_SHOWN]!r}", f"the value {difference.says}"
