@@ -251,6 +251,13 @@ class Keyring:
         """Load a key once for all calls of this event loop that wait for it."""
         loading = self._loading.setdefault(asyncio.get_running_loop(), {})
         what = (scope, makes)
+
+        def forget(done: asyncio.Task[_Loaded]) -> None:
+            if loading.get(what) is done:
+                del loading[what]
+            if not done.cancelled():
+                done.exception()  # every caller got it, or was cancelled
+
         task = loading.get(what)
         if task is not None:
             try:
@@ -264,7 +271,7 @@ class Keyring:
         if task is None:
             work: Coroutine[Any, Any, _Loaded] = self._made(scope) if makes else self._read(scope)
             task = loading[what] = asyncio.ensure_future(work)
-            task.add_done_callback(lambda done: _forget(loading, what, done))
+            task.add_done_callback(forget)
         return await asyncio.shield(task)
 
     async def _read(self, scope: Scope) -> _Loaded:
@@ -322,14 +329,3 @@ class Keyring:
     async def _find(self, scope: Scope) -> StoredKey | Destroyed | None:
         (document,) = await self.documents.get([self.layout.path(scope)])
         return None if document is None else read_key_document(document)
-
-
-def _forget(
-    loading: dict[tuple[Scope, bool], "asyncio.Task[_Loaded]"],
-    what: tuple[Scope, bool],
-    done: "asyncio.Task[_Loaded]",
-) -> None:
-    if loading.get(what) is done:
-        del loading[what]
-    if not done.cancelled():
-        done.exception()  # every caller got it, or was cancelled

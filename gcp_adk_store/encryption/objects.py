@@ -125,7 +125,7 @@ class SealedPayloadObjects(SealedObjects):
         """As the port; the owner in the metadata says whose key encrypts."""
         scope = self._places.scope(upload.metadata[OWNER])
         key = (await self._keys.to_write([scope]))[scope]
-        header = _header(scope)
+        header = _MAGIC + scope.path.encode() + b"\n"
         sealed = await offload(
             lambda: header + key.seal(upload.data, name.encode()), light=len(upload.data) <= LIGHT_BYTES
         )
@@ -172,10 +172,6 @@ class SealedPayloadObjects(SealedObjects):
         """Return its size without the bytes that encryption added, whose number is in its metadata."""
         text = stored.metadata.get(SEALED, "")
         return stored.size - (int(text) if text.isdecimal() and len(text) <= len("999999") else 0)
-
-
-def _header(scope: Scope) -> bytes:
-    return _MAGIC + scope.path.encode() + b"\n"
 
 
 def _destroyed(name: str) -> str:

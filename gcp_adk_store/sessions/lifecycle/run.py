@@ -379,18 +379,16 @@ class SessionLifecycle:
         async def segments() -> list[Document]:
             found = await documents.get(paths, fields=("expire_at",)) if paths else []
             there = [document for document in found if document is not None]
-            if len(there) < len(paths) and not await self._has_changed(stored):
-                raise segment_missing(stored)
+            if len(there) < len(paths):
+                now = await self.reader.header(key)
+                if now is not None and now.update_time == stored.update_time:
+                    raise segment_missing(stored)
             return there
 
         await renew(documents, layout, segments, parts_at=parts_at)
         owner = layout.session_payloads(key, stored.epoch)
         for place in stored.spilled | spilled:
             await payloads.at(place).renew_all(owner, parts_at=parts_at)
-
-    async def _has_changed(self, stored: StoredSession) -> bool:
-        now = await self.reader.header(stored.key)
-        return now is None or now.update_time != stored.update_time
 
 
 def _made_before(stored: StoredSession | None, attempts: Attempts, *, epoch: str, revision: int) -> str:

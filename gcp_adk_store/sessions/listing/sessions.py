@@ -28,7 +28,7 @@ from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.sessions.describe.decide import SessionInfo, UnreadableSession, require_labels
 from gcp_adk_store.sessions.describe.format import INFO_FIELDS, read_info
 from gcp_adk_store.sessions.describe.run import unreadable
-from gcp_adk_store.sessions.read.completion import Found, decoded, refers
+from gcp_adk_store.sessions.read.completion import Found, decoded, refs_in
 from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.sessions.read.session_objects import require_time, to_session
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -296,7 +296,7 @@ class Listings:
                 some.append(Found(stored=one, shared=shared, events=[]))
                 if pauses.is_due:
                     await pauses.pause()
-            if any(refers(one.stored.state) for one in some):  # most sessions have no payloads
+            if any(refs_in(one.stored.state) for one in some):  # most sessions have no payloads
                 completed = await gather(self._completed(one.stored, one.shared, left_out) for one in some)
                 some = [one for one in completed if one is not None]
             found += some

@@ -239,9 +239,9 @@ class CompletingReader:
 
     async def complete_state(self, owner: PayloadOwner, state: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return *state* with its payloads, which *owner* has."""
-        if not refers(state):
-            return state
         refs = {key: value for key, value in state.items() if isinstance(value, PayloadRef)}
+        if not refs:
+            return state
         found = await self._fetch(owner, set(refs.values()))
         with named(owner.path):
             unpacked = {
@@ -333,11 +333,6 @@ async def segment_in(document: Document, owner: PayloadOwner, payloads: Payloads
 async def decoded(read: Callable[[Document], T], document: Document) -> T:
     """Return what *read* reads in *document*, in a thread where that takes long: for thousands of keys."""
     return await offload(partial(read, document), light=has_few_keys(document.fields))
-
-
-def refers(state: Mapping[str, Any]) -> bool:
-    """Return whether *state* has payloads."""
-    return any(isinstance(value, PayloadRef) for value in state.values())
 
 
 def refs_in(state: Mapping[str, Any]) -> set[PayloadRef]:

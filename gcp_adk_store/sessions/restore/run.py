@@ -128,7 +128,9 @@ class Restorer:
         async def look() -> _Look:
             nonlocal planned
             stored, unfinished = await both(self._reader.stored(key), unfinished_restores(self._storage, key))
-            if stored is not None and not _is_as_of(unfinished, stored):
+            last = None if stored is None else stored.restore_id
+            if last is not None and all(one.restore_id != last for one in unfinished):
+                # The session may have been read after another process restored it, and the notes before.
                 unfinished = await unfinished_restores(self._storage, key)
             if stored is None or stored.has_expired:
                 return _Look(stored, unfinished)
@@ -317,14 +319,6 @@ def require_not_restored(
 def has_other_restores(stored: StoredSession, base: StoredSession | None) -> bool:
     """Return whether another call restored the session, or made it anew, after *base* was read."""
     return base is not None and (stored.epoch, stored.restores) != (base.epoch, base.restores)
-
-
-def _is_as_of(unfinished: Sequence[Restore], stored: StoredSession) -> bool:
-    """Return whether *unfinished* certainly has the newest restore of *stored*, if that is unfinished.
-
-    The session may have been read after another process restored it, and the notes before.
-    """
-    return stored.restore_id is None or any(one.restore_id == stored.restore_id for one in unfinished)
 
 
 def _is_at_point(past: Past) -> bool:
