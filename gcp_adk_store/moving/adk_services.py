@@ -98,7 +98,7 @@ class AdkService:
     async def shared(self, key: SessionKey) -> ScopedState:
         """As the port, in one call of the service."""
         session = await self._service.get_session(**key.ids, config=_NO_EVENTS)
-        return ScopedState() if session is None else _scopes(session)
+        return ScopedState() if session is None else _record(key, session).shared
 
     async def write(self, record: Record, events: AsyncIterable[Event]) -> int:
         """As the port: a session, then its events one by one. A kill leaves those so far."""
@@ -184,11 +184,6 @@ class AdkService:
 def _stamp(session: Session) -> str:
     marker = session._storage_update_marker  # noqa: SLF001  # ADK has no public access to it
     return f"{session.last_update_time!r}/{marker or ''}"
-
-
-def _scopes(session: Session) -> ScopedState:
-    scopes = split_scopes(kept_state(session.state)[0])
-    return ScopedState(app=scopes.app, user=scopes.user)
 
 
 def _record(key: SessionKey, session: Session) -> Record:

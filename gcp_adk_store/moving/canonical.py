@@ -113,10 +113,6 @@ class Passing:
 
     async def __anext__(self) -> Event:
         event = await anext(self._events)
-        self._follow(event)
-        return event
-
-    def _follow(self, event: Event) -> bytes:
         encoded = canonical_event(event)
         self.digest.add(encoded)
         if not self._in_order:
@@ -128,7 +124,7 @@ class Passing:
         delta, _ = kept_state(event.actions.state_delta)
         for key, value in split_scopes(delta).session.items():
             self._values[key] = sha256(canonical_state({key: value})).digest()
-        return encoded
+        return event
 
     async def drain(self) -> int:
         """Read the events that are left, and return their number."""

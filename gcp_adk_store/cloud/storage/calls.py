@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple, TypeAlias, TypedDict, TypeVar
+from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 import requests
 from google.auth.credentials import AnonymousCredentials, Credentials
@@ -94,7 +94,7 @@ class StorageCalls:
         self._lent = client
         self._seen = False  # whether the bucket has answered before
         self._opening = threading.Lock()
-        self._own: _Own | None = None
+        self._own: StorageClient | None = None
 
     @property
     def is_borrowed(self) -> bool:
@@ -212,17 +212,21 @@ class StorageCalls:
             own, self._own = self._own, None
         await self._threads.close()
         if own is not None:
-            own.client.close()
+            own.close()
 
     def client(self) -> StorageClient:
         """Return the client, created at its first use; blocks."""
-        return self._lent or self._opened().client
+        if self._lent is not None:
+            return self._lent
+        with self._opening:
+            if self._own is None:
+                self._own = self._connect()
+            return self._own
 
     def session(self) -> requests.Session:
         """Return the HTTP session of :meth:`client`, with its credentials; blocks."""
-        if self._lent is None:
-            return self._opened().session
-        session: requests.Session = self._lent._http  # noqa: SLF001  # it cannot send a single piece
+        client: Any = self.client()  # which cannot send a single piece of an upload
+        session: requests.Session = client._http  # noqa: SLF001
         return session
 
     async def _call(
@@ -280,13 +284,7 @@ class StorageCalls:
         self._seen = self._seen or result is not None
         return result
 
-    def _opened(self) -> "_Own":
-        with self._opening:
-            if self._own is None:
-                self._own = self._connect()
-            return self._own
-
-    def _connect(self) -> "_Own":
+    def _connect(self) -> StorageClient:
         url = settings.storage_emulator_url()
         project = self._project or settings.default_project()
         if url is not None:
@@ -306,12 +304,7 @@ class StorageCalls:
         # From 3.11 on it asks for the bucket's place on a thread, to label its own traces: a request that no
         # operation counts. Besides this, only a variable of the whole process turns that off.
         client._bucket_metadata_cache = None  # noqa: SLF001
-        return _Own(client, session)
-
-
-class _Own(NamedTuple):
-    client: StorageClient
-    session: requests.Session
+        return client
 
 
 class _CountedSession(AuthorizedSession):
