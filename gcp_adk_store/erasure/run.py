@@ -29,7 +29,6 @@ from gcp_adk_store.kernel.calls import Bounds, operation
 from gcp_adk_store.kernel.ports import Objects
 from gcp_adk_store.kernel.transact import (
     CHANGED,
-    READ_AGAIN,
     Attempts,
     Changed,
     Commit,
@@ -371,7 +370,7 @@ class _Run:
             if has_landed:
                 return Done(None)
             if self._intent.update_time is None:
-                return READ_AGAIN
+                return CHANGED
             after = self._intent.plus(tally, passes=passes, commit_id=commit_id)
 
             def committed(written: Sequence[Written]) -> None:

@@ -68,7 +68,7 @@ class _Changed(Enum):
 
 
 CHANGED: Final = _Changed.CHANGED
-"""What a look returns if others changed what it read meanwhile."""
+"""What a look returns if others changed what it read meanwhile, and a decision that needs another look."""
 
 Changed = Literal[_Changed.CHANGED]
 
@@ -94,16 +94,6 @@ Writes = Sequence[Write | Delete]
 
 READ_FIRST: Final = "read before repeating it"
 """What to do after most unknown outcomes."""
-
-
-class _Again(Enum):
-    READ_AGAIN = "read again"
-
-
-READ_AGAIN: Final = _Again.READ_AGAIN
-"""The decision that what was read does not suffice, such as a look that others changed under way."""
-
-ReadAgain = Literal[_Again.READ_AGAIN]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +137,7 @@ class Done(Generic[T_co]):
     value: T_co
 
 
-Decision = Commit[T_co] | Done[T_co] | ReadAgain
+Decision = Commit[T_co] | Done[T_co] | Changed
 
 
 async def transact(

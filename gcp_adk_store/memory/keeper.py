@@ -17,7 +17,6 @@ from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoredD
 from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.transact import (
     CHANGED,
-    READ_AGAIN,
     Attempts,
     Changed,
     Commit,
@@ -281,7 +280,7 @@ class MemoryKeeper:
 
         def decide(found: Snapshot | Changed | None, _: Attempts) -> Decision[None]:
             if found is CHANGED:
-                return READ_AGAIN
+                return CHANGED
             if found is None:
                 return Done(None)
             return Commit(self._layout.remove(key, found.head), lambda _: None)
@@ -358,7 +357,7 @@ class MemoryKeeper:
 
         def decided(plan: _Plan, attempts: Attempts) -> Decision[_Step | None]:
             if plan.change is None and not plan.is_read:
-                return READ_AGAIN
+                return CHANGED
             if plan.change is None:
                 if settled is not None:
                     settled(attempts)

@@ -25,7 +25,7 @@ from gcp_adk_store.errors import (
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Lru, stepping
 from gcp_adk_store.kernel.operation import part_of
-from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
+from gcp_adk_store.kernel.transact import CHANGED, Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import MAX_HOLDER, Turn, has_room, require_room
 from gcp_adk_store.model.sessions import StoredSession
@@ -115,7 +115,7 @@ class Leases:
             is_busy = turn.is_held(stored.read_time) and turn.fence != by_force_from
             if waiting and (or_enqueue if attempts.maybe_applied else is_busy):
                 # It waits already, and another turn answers it: one that runs now, and not long ago.
-                return READ_AGAIN if stored is remembered else Done(None)
+                return CHANGED if stored is remembered else Done(None)
             if message is not None and attempts.maybe_applied and (was_enqueued or turn.fence != sent):
                 raise OutcomeUnknownError(
                     "sent and not answered, and another turn may have answered the message, or may answer "
@@ -247,7 +247,7 @@ class Leases:
             hold.require_running()
             stored = hold.known
             if not hold.has_seen(stored.marker):
-                return READ_AGAIN
+                return CHANGED
             write = change(stored)
             if write is None:
                 return Done(value=False)

@@ -312,7 +312,7 @@ DEFECTS: Final = (
         "Operation by operation", "turns/lease.py",
         "            if waiting and (or_enqueue if attempts.maybe_applied else is_busy):\n"
         "                # It waits already, and another turn answers it: one that runs now, and not long ago.\n"
-        "                return READ_AGAIN if stored is remembered else Done(None)\n"
+        "                return CHANGED if stored is remembered else Done(None)\n"
         "            if message is not None and attempts.maybe_applied and (was_enqueued or turn.fence != sent):\n",
         "            if False:\n",
         ("turns", "turns-behind"),

@@ -20,7 +20,6 @@ from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Lru, offload
 from gcp_adk_store.kernel.transact import (
     CHANGED,
-    READ_AGAIN,
     Attempts,
     Changed,
     Commit,
@@ -285,7 +284,7 @@ class Appending:
             self._merged = self._merged or seen.outcome is AppendOutcome.STALE
             self.base = found
         if not self._suffices(is_read=seen is not None):
-            return READ_AGAIN
+            return CHANGED
         # The look finds an earlier commit that was applied; its update time refuses one that arrives late.
         return Commit(self._writes, self._appended, is_first=True)
 

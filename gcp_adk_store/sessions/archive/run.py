@@ -17,7 +17,7 @@ from gcp_adk_store.codec.segments import (
 from gcp_adk_store.codec.writes import Write, update
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, PayloadMissingError, StoreError
 from gcp_adk_store.kernel.concurrency import Pauses, offload
-from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
+from gcp_adk_store.kernel.transact import CHANGED, Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
@@ -73,7 +73,7 @@ async def archive(
                 "look at it before you call again"
             )
         if seen.now is None:
-            return READ_AGAIN
+            return CHANGED
         if dry_run or seen.now == seen.stored.archived:
             return Done(seen)
         run.sent_in = seen.life

@@ -24,7 +24,7 @@ from gcp_adk_store.errors import (
     StoreError,
 )
 from gcp_adk_store.kernel.concurrency import offload
-from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, commit_all, transact
+from gcp_adk_store.kernel.transact import CHANGED, Attempts, Commit, Decision, Done, commit_all, transact
 from gcp_adk_store.model.history import Redaction, hash_of, repeats, replaced_by
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef, StoredPayload
@@ -116,7 +116,7 @@ class Redactor:
                 raise SessionMissingError
             base, done = seen.stored, seen.planned
             if done is None:
-                return READ_AGAIN
+                return CHANGED
             if dry_run or seen.has_landed or not done.writes:
                 return Done(done)
             # A second run is refused, because the update time moves, and recognised by the audit.

@@ -11,7 +11,7 @@ from gcp_adk_store.codec.writes import Write, Written
 from gcp_adk_store.errors import OutcomeUnknownError, SessionConflictError, SessionMissingError, StoreError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import both, offload
-from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, commit_all, transact
+from gcp_adk_store.kernel.transact import CHANGED, Attempts, Commit, Decision, Done, commit_all, transact
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef, StoredPayload
@@ -86,7 +86,7 @@ def _decided(
             "appended: delete what was kept, or choose another id, and call again"
         )
     if seen.planned is None:
-        return READ_AGAIN if seen.events is None else Done(None)
+        return CHANGED if seen.events is None else Done(None)
     left = seen.planned.restore
 
     def restored(written: Sequence[Written]) -> Sequence[Restore]:
