@@ -364,12 +364,13 @@ def resolve_outcome(
 def events_to_resolve(marker: Marker, stored: StoredSession) -> int | None:
     """Return how many of the newest events may be an append that required *marker*; ``None`` is all.
 
-    A restore may have kept it, and others may have appended since. A repair may have lowered a revision that
-    was damaged: then it is unknown how many were appended.
+    A restore may have kept it, and others may have appended since. A repair, or damage, may have set the
+    revision back: then it is unknown how many were appended. Only events move the head of the chain.
     """
-    if stored.restores != marker.restores or stored.revision < marker.revision:
+    later = stored.revision - marker.revision
+    if stored.restores != marker.restores or later < 0 or (later == 0 and stored.chain != marker.chain):
         return None
-    return stored.revision - marker.revision
+    return later
 
 
 History: TypeAlias = Literal["full", "since_compaction"]

@@ -641,7 +641,7 @@ DEFECTS: Final = (
     Defect(
         "an append looks for itself in the newest events alone",
         "When requests fail", "model/sessions.py",
-        "    return stored.revision - marker.revision\n", "    return 0\n",
+        "    return later\n", "    return 0\n",
         _SESSIONS,
         "appends are settled however far others went",
     ),

@@ -94,5 +94,8 @@ def test_a_repair_beside_writers_loses_nothing() -> None:
 
 
 def test_an_append_before_a_repair_of_the_number_of_events_is_recognised() -> None:
-    """Its handle had a number that was too high, its answer was lost, and others sealed it meanwhile."""
-    simulate(scenario, seeds=[75_807_073], faults=Faults.all(0.03))
+    """Its handle had a number that was too high, its answer was lost, and others sealed it meanwhile.
+
+    In the second schedule the number is damaged again, and so is what it was before the append.
+    """
+    simulate(scenario, seeds=[75_807_073, 61_313_924], faults=Faults.all(0.03))
