@@ -1,7 +1,6 @@
 """What ADK asks of an artifact service, as one suite to inherit; its names and references are here."""
 
 import itertools
-import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from gcp_adk_store.testing.conformance.artifact_versions import (
 )
 from gcp_adk_store.testing.conformance.running import (
     Ids,
+    OfAnApp,
     binary,
     file,
     in_loops_of_their_own,
@@ -323,7 +323,7 @@ class FollowingReferences:
 
 
 class ArtifactServiceConformance(
-    KeepingParts, CountingVersions, DeletingArtifacts, NamingArtifacts, FollowingReferences
+    OfAnApp, KeepingParts, CountingVersions, DeletingArtifacts, NamingArtifacts, FollowingReferences
 ):
     """What ADK asks of an artifact service, as tests that a subclass inherits.
 
@@ -338,11 +338,6 @@ class ArtifactServiceConformance(
     else is as in :class:`~gcp_adk_store.testing.conformance.SessionServiceConformance`: an app of its
     own and an event loop of its own for every test, no plugin, and no test to silence.
     """
-
-    @pytest.fixture
-    def user(self) -> Ids:
-        """A user of an app that no other test has seen."""
-        return {"app_name": f"conformance-{uuid.uuid4().hex}", "user_id": "u"}
 
     @pytest.fixture
     def place(self, user: Ids) -> Ids:

@@ -1,18 +1,16 @@
 """State what ADK asks of a memory service as a suite to inherit."""
 
-import uuid
-
 import pytest
 from google.adk.events import Event
 from google.adk.memory import BaseMemoryService
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store.testing.conformance.running import Ids, in_loops_of_their_own
+from gcp_adk_store.testing.conformance.running import Ids, OfAnApp, in_loops_of_their_own
 
 
 @in_loops_of_their_own
-class MemoryServiceConformance:
+class MemoryServiceConformance(OfAnApp):
     """What ADK asks of a memory service, as tests that a subclass inherits.
 
     ::
@@ -25,11 +23,6 @@ class MemoryServiceConformance:
     The fixture is as that of :class:`SessionServiceConformance`. Only what ADK's own service in memory does
     is tested, as of google-adk 2.13.
     """
-
-    @pytest.fixture
-    def user(self) -> Ids:
-        """A user of an app that no other test has seen."""
-        return {"app_name": f"conformance-{uuid.uuid4().hex}", "user_id": "user"}
 
     async def test_a_memory_of_any_session_is_found(
         self, memory_service: BaseMemoryService, user: Ids

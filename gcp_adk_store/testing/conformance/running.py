@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 import functools
 import inspect
+import uuid
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
+import pytest
 from google.adk.artifacts import BaseArtifactService
 from google.adk.events import Event, EventActions
 from google.adk.memory import BaseMemoryService
@@ -53,6 +55,15 @@ async def _opened(
 
 Ids = dict[str, Any]
 """Arguments that say which artifact, session or user a call is about."""
+
+
+class OfAnApp:
+    """A suite of which each test has an app of its own."""
+
+    @pytest.fixture
+    def user(self) -> Ids:
+        """A user of an app that no other test has seen."""
+        return {"app_name": f"conformance-{uuid.uuid4().hex}", "user_id": "user"}
 
 
 def text(words: str) -> types.Part:

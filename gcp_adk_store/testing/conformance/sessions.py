@@ -1,10 +1,8 @@
 """Gather what ADK asks of a session service into one suite to inherit."""
 
-import uuid
-
 import pytest
 
-from gcp_adk_store.testing.conformance.running import Ids
+from gcp_adk_store.testing.conformance.running import Ids, OfAnApp
 from gcp_adk_store.testing.conformance.session_appends import AppendingEvents, WritingTogether
 from gcp_adk_store.testing.conformance.session_lives import (
     CreatingSessions,
@@ -15,6 +13,7 @@ from gcp_adk_store.testing.conformance.session_state import KeepingState, Readin
 
 
 class SessionServiceConformance(
+    OfAnApp,
     CreatingSessions,
     ReadingSessions,
     KeepingState,
@@ -46,11 +45,6 @@ class SessionServiceConformance(
     Only ADK's contract is tested, as of google-adk 2.13, with imports that 2.8 has. A subclass adds
     tests of its own and silences none.
     """
-
-    @pytest.fixture
-    def user(self) -> Ids:
-        """A user of an app that no other test has seen."""
-        return {"app_name": f"conformance-{uuid.uuid4().hex}", "user_id": "user"}
 
     @pytest.fixture
     def who(self, user: Ids) -> Ids:
