@@ -39,6 +39,7 @@ from tools.benchmarks.memory_embedder import PartsEmbedder
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 OWNER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
+MESSAGE = types.Content(role="user", parts=[types.Part(text="hello")])
 ALL_SCOPES = {"mine": "m" * 200, "small": 1, "user:mine": "u" * 200, "app:mine": "a" * 200}
 
 
@@ -319,7 +320,7 @@ class DuringTurn(Operation):
         with contextlib.suppress(SessionBusyError):
             await others.take(**WHO, on_busy="reject", lease_s=DAY_S)
             for number in range(2):
-                await others.enqueue(**WHO, new_message=types.Content(), message_id=f"m{number}")
+                await others.enqueue(**WHO, new_message=MESSAGE, message_id=f"m{number}")
         turns = Turning(world.sessions(acting=True))
         stored = await others._leases.header(KEY)
         assert stored.turn is not None
@@ -871,7 +872,7 @@ OPERATIONS: dict[str, Operation] = {
     "renewal of a turn": DuringTurn(lambda turns, hold: turns.renew(hold, **WHO)),
     "request to stop": DuringTurn(lambda turns, _: turns.request_abort(**WHO)),
     "message that waits": DuringTurn(
-        lambda turns, _: turns.enqueue(**WHO, new_message=types.Content(), message_id="m2")
+        lambda turns, _: turns.enqueue(**WHO, new_message=MESSAGE, message_id="m2")
     ),
     "message that is withdrawn": DuringTurn(lambda turns, _: turns.withdraw(**WHO, message_id="m0")),
     "repair": Repair(),

@@ -52,7 +52,7 @@ class OtherWriter:
 @pytest.mark.parametrize(
     ("second", "beside", "read"),
     [
-        ("media", False, lambda service, who: service.load_artifact(**who)),
+        ("media", True, lambda service, who: service.load_artifact(**who)),
         ("media", True, lambda service, who: service.load_artifact(**who, version=0)),
         ("rewrite", False, lambda service, who: service.copy_artifact(**who, to_filename="copy")),
     ],
