@@ -5,17 +5,19 @@ from typing import TYPE_CHECKING
 from gcp_adk_store.imports import offer
 
 if TYPE_CHECKING:
+    from gcp_adk_store.turns.lease import TurnLease
     from gcp_adk_store.turns.plugin import TurnPlugin
     from gcp_adk_store.turns.running import Turns
-    from gcp_adk_store.turns.service import TurnLease, TurnStatus
+    from gcp_adk_store.turns.service import TurnStatus
 
 __all__ = ["TurnLease", "TurnPlugin", "TurnStatus", "Turns"]
 
 offer(
     __name__,
     {
+        "lease": ("TurnLease",),
         "plugin": ("TurnPlugin",),
         "running": ("Turns",),
-        "service": ("TurnLease", "TurnStatus"),
+        "service": ("TurnStatus",),
     },
 )

@@ -51,6 +51,29 @@ RENEWALS: Final = 3
 """Parts of a lease: a heartbeat renews it when nothing else has for one of them."""
 
 
+class TurnLease:
+    """A turn of a session that this process holds."""
+
+    def __init__(self, turn: HeldTurn) -> None:
+        """Show *turn*, as :meth:`Turns.hold` does."""
+        self._turn = turn
+
+    @property
+    def fence(self) -> int:
+        """The number of the turn; each turn of a session has a higher one."""
+        return self._turn.fence
+
+    @property
+    def abort_signal(self) -> asyncio.Event:
+        """Set when somebody asks the turn to stop, and when it is lost."""
+        return self._turn.abort_signal
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether this process knows that another turn has taken its place."""
+        return self._turn.is_lost
+
+
 class Leases:
     """The turns of the sessions below one prefix of a database."""
 

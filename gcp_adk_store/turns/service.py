@@ -26,7 +26,7 @@ from gcp_adk_store.model.session_fields import MAX_WAITING_BYTES, Turn, has_room
 from gcp_adk_store.model.sessions import StoredSession, read_of
 from gcp_adk_store.sessions.append.turn import HeldTurn, enter, held, leave
 from gcp_adk_store.sessions.service import SessionService
-from gcp_adk_store.turns.lease import Leases, TurnRunsError, keep, logger, require_free
+from gcp_adk_store.turns.lease import Leases, TurnLease, TurnRunsError, keep, logger, require_free
 
 OnBusy = Literal["wait", "reject", "interrupt"]
 OnBusyRun = Literal["wait", "reject", "interrupt", "enqueue"]
@@ -50,29 +50,6 @@ class TurnStatus:
     """Whether its holder was asked to stop."""
     waiting: tuple[str, ...]
     """The ids of the messages that wait, in order."""
-
-
-class TurnLease:
-    """A turn of a session that this process holds."""
-
-    def __init__(self, turn: HeldTurn) -> None:
-        """Show *turn*, as :meth:`Turns.hold` does."""
-        self._turn = turn
-
-    @property
-    def fence(self) -> int:
-        """The number of the turn; each turn of a session has a higher one."""
-        return self._turn.fence
-
-    @property
-    def abort_signal(self) -> asyncio.Event:
-        """Set when somebody asks the turn to stop, and when it is lost."""
-        return self._turn.abort_signal
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether this process knows that another turn has taken its place."""
-        return self._turn.is_lost
 
 
 @contextmanager
