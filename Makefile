@@ -74,9 +74,10 @@ test-pythons:
 	@set -e; for python in $(PYTHONS); do $(MAKE) quick PYTHON=$$python VENV=.venv-$${python##*/}; done
 
 # What has a short form in `make test`, in its long one: each step of each operation goes wrong in every way.
+# Some take longer than the 2 minutes after which a test shows its stacks, and to show them can end its process.
 long:
 	$(SETUP) emulators beam
-	$(BIN)/python $(PYTEST) --dist loadfile --long $(LONG)
+	$(BIN)/python $(PYTEST) -o faulthandler_timeout=3600 --dist loadfile --long $(LONG)
 	$(BEAM) --long
 
 unit: python
