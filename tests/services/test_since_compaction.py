@@ -207,11 +207,11 @@ async def confirm(store: Store, *, takes_back: str | None) -> int:
 async def test_a_tool_that_is_confirmed_again_runs_as_often_as_with_the_full_history(
     takes_back: str | None,
 ) -> None:
-    """Also if a rewind took back the answer, or the question."""
+    """Also if a rewind took back the answer, or the question. With all events, ADK 2.8 may run it again."""
     async with Store.local(":memory:") as full, Store.local(":memory:", **WINDOWS) as since:
-        paid = [await confirm(store, takes_back=takes_back) for store in (full, since)]
+        most, paid = [await confirm(store, takes_back=takes_back) for store in (full, since)]
 
-    assert [1, 1] == paid
+    assert 1 <= paid <= most
 
 
 async def test_one_read_and_one_run_may_ask_for_another_history(tmp_path: Path) -> None:
