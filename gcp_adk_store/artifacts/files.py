@@ -19,7 +19,8 @@ from gcp_adk_store.codec.objects import ObjectFields, StoredObject
 from gcp_adk_store.codec.packing import CHANGED_BYTES, RunningChecksum
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.calls import Entered, checks_kinds
+from gcp_adk_store.kernel.arguments import checks_kinds
+from gcp_adk_store.kernel.calls import Entered, begin_span
 from gcp_adk_store.kernel.concurrency import ended
 from gcp_adk_store.kernel.operation import Operation, running
 from gcp_adk_store.kernel.ports import CHUNK_BYTES, Objects, Uploads
@@ -119,7 +120,7 @@ class ArtifactReader:
         if running() is not None:  # a part of writing the whole to a file
             return await self._read(size)
         reading = Operation("read_artifact", telemetry.STORAGE, self._app, self._ids)
-        telemetry.begin_span(reading)
+        begin_span(reading)
         with Entered(reading, ends=True):
             return await self._read(size)
 

@@ -4,99 +4,31 @@ import enum
 import functools
 import inspect
 import math
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, TypeVar, cast, overload
+from typing import Any, Final, TypeVar, overload
 
 from google.adk.sessions import Session
+from opentelemetry import context, trace
+from opentelemetry.trace import SpanKind
 
 from gcp_adk_store import machine, settings
-from gcp_adk_store.errors import InvalidInputError, StoreError, shown
-from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.errors import InvalidInputError, StoreError
+from gcp_adk_store.kernel.arguments import require_kinds, with_plain_texts
 from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.kernel.operation import (
     Operation,
     OwnProcess,
-    arguments_of,
     at_most,
     enter,
     leave,
     paced,
 )
-from gcp_adk_store.model.keys import require_text
+from gcp_adk_store.kernel.telemetry import APP, CALLS, OWN, SESSION, USER, finish, labels, shown
 
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Any])
-
-_NAMED_IDS: Final = ("app_name", "filename", "owner", "anchors")
-"""Ids, and with them all whose names end with ``_id``."""
-_STORED_ID: Final = "event_id"
-"""But this one: a session may hold events of any id."""
-
-
-def require_kinds(method: Callable[..., object], args: Sequence[object], given: Mapping[str, object]) -> None:
-    """Check the arguments of a call of *method*; those that its annotation cannot decide pass.
-
-    Raises:
-        InvalidInputError: an argument is of another kind, or an id is not one; the message names it.
-    """
-    for kind, value in arguments_of(method, args, given):
-        kind.require(value)
-        is_id = kind.name in _NAMED_IDS or (kind.name.endswith("_id") and kind.name != _STORED_ID)
-        if isinstance(value, str) and is_id:
-            require_text(value, kind.name)
-
-
-def checks_kinds(service: type[T]) -> type[T]:
-    """Let a class check the arguments of its constructor and its public methods when they are called.
-
-    Operations do so already.
-    """
-    for name, method in [*vars(service).items()]:
-        if name.startswith("_") and name != "__init__":
-            continue
-        if isinstance(method, classmethod):
-            setattr(service, name, classmethod(checks_arguments(method.__func__)))
-        elif inspect.isfunction(method) and not hasattr(method, "checks_kinds"):
-            setattr(service, name, checks_arguments(method))
-    return service
-
-
-def checks_arguments(method: Method) -> Method:
-    """Let a function, or a method, check its arguments when it is called."""
-
-    @functools.wraps(method)
-    def call(*args: Any, **given: Any) -> Any:
-        args, given = _plain(args, given)
-        require_kinds(method, args, given)
-        return method(*args, **given)
-
-    return cast("Method", call)
-
-
-def _plain(args: tuple[Any, ...], given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a call with plain texts: enumerations format theirs by name."""
-    return tuple(map(_plain_text, args)), {name: _plain_text(value) for name, value in given.items()}
-
-
-def _plain_text(value: Any) -> Any:
-    return str.__str__(value) if isinstance(value, str) else value
-
-
-def require_count(name: str, given: Any, *, most: int) -> None:
-    """Check the size of a page or of an answer.
-
-    Raises:
-        InvalidInputError: *given* is no whole number from 1 to *most*.
-    """
-    if not is_count(given) or given > most:
-        raise InvalidInputError(f"{name} is {shown(given, 40)}, it must be 1 to {most}")
-
-
-def is_count(given: object) -> bool:
-    """Return whether *given* is a whole number from 1 on."""
-    return isinstance(given, int) and not isinstance(given, bool) and given >= 1
 
 
 _IDS: Final = ("app_name", "user_id", "session_id", "filename", "version", "task_id")
@@ -104,6 +36,16 @@ _IDS: Final = ("app_name", "user_id", "session_id", "filename", "version", "task
 
 class _End(enum.Enum):
     END = enum.auto()
+
+
+# It passes calls on to an SDK that is set later, and does not read the environment again.
+_PROVIDER: Final = trace.get_tracer_provider()
+
+
+class _Sdk:
+    """The tracer of an SDK, once one is set."""
+
+    tracer: trace.Tracer | None = None
 
 
 class Bounds:
@@ -163,7 +105,7 @@ class Bounds:
             # No longer than an operation that it is a part of.
             machine.monotonic() + at_most(self._deadlines_s.get(method.__name__, math.inf)),
         )
-        telemetry.begin_span(operation, settings.names_ids)
+        begin_span(operation, settings.names_ids)
         return operation
 
     async def wait_until_ready(self, operation: Operation) -> None:
@@ -199,7 +141,7 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
     @functools.wraps(method)
     async def call(*args: Any, **kwargs: Any) -> Any:
         await paced()
-        args, kwargs = _plain(args, kwargs)
+        args, kwargs = with_plain_texts(args, kwargs)
         bounds: Bounds = args[0]._bounds  # noqa: SLF001  # the service's, which has it for this alone
         running = bounds.begin_operation(method, args, kwargs)
         with Entered(running, ends=True):
@@ -213,7 +155,7 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
     @functools.wraps(method)
     async def iterate(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         await paced()
-        args, kwargs = _plain(args, kwargs)
+        args, kwargs = with_plain_texts(args, kwargs)
         bounds: Bounds = args[0]._bounds  # noqa: SLF001
         running = bounds.begin_operation(method, args, kwargs)
         items = method(*args, **kwargs)
@@ -236,7 +178,7 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
             failure = exc
             raise
         finally:
-            telemetry.finish(running, failure)
+            finish(running, failure)
 
     call.checks_kinds = iterate.checks_kinds = True  # type: ignore[attr-defined]
     if inspect.isasyncgenfunction(method):
@@ -253,21 +195,29 @@ class Entered:
         self._ends = ends
 
     def __enter__(self) -> None:
-        self._token = enter(self._operation)
-        telemetry.attach(self._operation)
+        running = self._operation
+        self._token = enter(running)
+        if running.span is not None:
+            running.attached = context.attach(trace.set_span_in_context(running.span))
+        CALLS.known[running.system, running.name] = None
+        CALLS.in_flight.add(running)
+        running.since = machine.monotonic()
 
     def __exit__(
         self, kind: type[BaseException] | None, failure: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        running = self._operation
         if isinstance(failure, StoreError):
-            failure.operation = self._operation.name
-            failure.key = self._operation.key
-        is_thrown_away = isinstance(failure, GeneratorExit)  # the task is gone, and its context with it
-        telemetry.detach(self._operation, in_context=not is_thrown_away)
-        if not is_thrown_away:
+            failure.operation = running.name
+            failure.key = running.key
+        running.elapsed_s += machine.monotonic() - running.since
+        CALLS.in_flight.discard(running)
+        if not isinstance(failure, GeneratorExit):  # the task is gone, and its context with it
+            if running.attached is not None:
+                context.detach(running.attached)
             leave(self._token)
         if self._ends:
-            telemetry.finish(self._operation, failure)
+            finish(running, failure)
 
 
 def _ids(session: Session | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -275,3 +225,21 @@ def _ids(session: Session | None, arguments: Mapping[str, Any]) -> dict[str, Any
     if isinstance(session, Session):
         return {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.id}
     return {name: arguments[name] for name in _IDS if arguments.get(name) is not None}
+
+
+def begin_span(operation: Operation, names_ids: Callable[[], bool] = lambda: False) -> None:
+    """Start the span of *operation* if an SDK is present; a span without one takes 2 % of an append.
+
+    *names_ids* returns whether the span has the ids of the user and the session.
+    """
+    tracer = _PROVIDER.get_tracer(OWN) if _Sdk.tracer is None else _Sdk.tracer
+    if isinstance(tracer, trace.ProxyTracer):
+        return
+    _Sdk.tracer = tracer  # an SDK that is set stays
+    span = tracer.start_span(f"{OWN}.{operation.name}", kind=SpanKind.CLIENT, attributes=labels(operation))
+    operation.span = span
+    if span.is_recording():
+        named: dict[str, object] = {APP: operation.app}
+        if names_ids():
+            named |= {USER: operation.ids.get("user_id"), SESSION: operation.ids.get("session_id")}
+        span.set_attributes({name: shown(value) for name, value in named.items() if isinstance(value, str)})

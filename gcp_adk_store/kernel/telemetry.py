@@ -1,4 +1,4 @@
-"""Measure operations: the span, the duration and the counts of each, through OpenTelemetry's API alone.
+"""Measure operations: the duration and the counts of each, through OpenTelemetry's API alone.
 
 Without an SDK nothing leaves the process, and the cost is close to zero. Spans and metrics hold only numbers,
 names of this library and the app; ids of users and sessions only if the settings ask for them.
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, Literal, TypeAlias
 
-from opentelemetry import context, metrics, trace
-from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry import metrics
+from opentelemetry.trace import StatusCode
 
 from gcp_adk_store import errors, machine
 from gcp_adk_store.kernel.operation import Counts, Operation, in_each_process, running
@@ -33,12 +33,12 @@ USER: Final = "user.id"
 SESSION: Final = "gen_ai.conversation.id"
 """ADK's own spans name the session so."""
 
-_OWN: Final = "gcp_adk_store"
-APP: Final = f"{_OWN}.app"
-OUTCOME: Final = f"{_OWN}.outcome"
-BACKEND: Final = f"{_OWN}.backend"
-PLACE: Final = f"{_OWN}.place"
-CACHE: Final = f"{_OWN}.cache.name"
+OWN: Final = "gcp_adk_store"
+APP: Final = f"{OWN}.app"
+OUTCOME: Final = f"{OWN}.outcome"
+BACKEND: Final = f"{OWN}.backend"
+PLACE: Final = f"{OWN}.place"
+CACHE: Final = f"{OWN}.cache.name"
 
 _LONGEST_ID: Final = 128
 """Characters of an id: apps and users choose them, and may choose a kilobyte."""
@@ -54,12 +54,10 @@ _REFUSALS: Final = (
     errors.UploadMissingError,
 )
 
-# It passes calls on to an SDK that is set later, and does not read the environment again.
-_PROVIDER: Final = trace.get_tracer_provider()
-_METER: Final = metrics.get_meter(_OWN)
+_METER: Final = metrics.get_meter(OWN)
 
 _DURATION: Final = _METER.create_histogram(
-    f"{_OWN}.operation.duration",
+    f"{OWN}.operation.duration",
     unit="s",
     description="Time that an operation took.",
     explicit_bucket_boundaries_advisory=(
@@ -71,7 +69,7 @@ _DURATION: Final = _METER.create_histogram(
 
 
 def _counter(name: str, unit: str, description: str) -> metrics.Counter:
-    return _METER.create_counter(f"{_OWN}.{name}", unit=unit, description=description)
+    return _METER.create_counter(f"{OWN}.{name}", unit=unit, description=description)
 
 
 _REQUESTS: Final = _counter(
@@ -84,72 +82,31 @@ _HITS: Final = _counter("cache.hits", "{lookup}", "Lookups that a cache answered
 _MISSES: Final = _counter("cache.misses", "{lookup}", "Lookups that a cache could not answer.")
 
 
-class _Calls:
-    """The operations that run in this process."""
+class Calls:
+    """The operations of this process."""
 
     def __init__(self) -> None:
+        # Bounded: one entry per method.
+        self.known: dict[tuple[str, str], None] = {}
+        """System and name of the operations that have run, for observations of 0."""
         in_each_process(self._begin)
 
     def _begin(self) -> None:
         self.in_flight: set[Operation] = set()
+        """Those that run."""
         self.guard = threading.Lock()
 
 
-_CALLS: Final = _Calls()
+CALLS: Final = Calls()
 
 
-class _Sdk:
-    """The tracer of an SDK, once one is set."""
-
-    tracer: trace.Tracer | None = None
-
-
-# Bounded: one entry per method.
-_KNOWN: Final[dict[tuple[str, str], None]] = {}
-"""System and name of the operations that this process ran, for observations of 0."""
-
-
-def _labels(operation: Operation) -> dict[str, str]:
+def labels(operation: Operation) -> dict[str, str]:
+    """Return what names *operation* in spans and metrics."""
     return {SYSTEM: operation.system, OPERATION: operation.name}
-
-
-def begin_span(operation: Operation, names_ids: Callable[[], bool] = lambda: False) -> None:
-    """Start the span of *operation* if an SDK is present; a span without one takes 2 % of an append.
-
-    *names_ids* returns whether the span has the ids of the user and the session.
-    """
-    tracer = _PROVIDER.get_tracer(_OWN) if _Sdk.tracer is None else _Sdk.tracer
-    if isinstance(tracer, trace.ProxyTracer):
-        return
-    _Sdk.tracer = tracer  # an SDK that is set stays
-    span = tracer.start_span(f"{_OWN}.{operation.name}", kind=SpanKind.CLIENT, attributes=_labels(operation))
-    operation.span = span
-    if span.is_recording():
-        named: dict[str, object] = {APP: operation.app}
-        if names_ids():
-            named |= {USER: operation.ids.get("user_id"), SESSION: operation.ids.get("session_id")}
-        span.set_attributes({name: shown(value) for name, value in named.items() if isinstance(value, str)})
 
 
 def _is_recorded(operation: Operation) -> bool:
     return operation.span is not None and operation.span.is_recording()
-
-
-def attach(operation: Operation) -> None:
-    """Make the span of *operation* the current one, and measure its time from now on."""
-    if operation.span is not None:
-        operation.attached = context.attach(trace.set_span_in_context(operation.span))
-    _KNOWN[operation.system, operation.name] = None
-    _CALLS.in_flight.add(operation)
-    operation.since = machine.monotonic()
-
-
-def detach(operation: Operation, *, in_context: bool) -> None:
-    """Undo :func:`attach`; *in_context* says whether its context still exists."""
-    operation.elapsed_s += machine.monotonic() - operation.since
-    _CALLS.in_flight.discard(operation)
-    if in_context and operation.attached is not None:
-        context.detach(operation.attached)
 
 
 @contextmanager
@@ -160,17 +117,17 @@ def idle() -> Iterator[None]:
         yield
         return
     since = machine.monotonic()
-    _CALLS.in_flight.discard(operation)
+    CALLS.in_flight.discard(operation)
     try:
         yield
     finally:
-        _CALLS.in_flight.add(operation)
+        CALLS.in_flight.add(operation)
         operation.elapsed_s -= machine.monotonic() - since
 
 
 def finish(operation: Operation, failure: BaseException | None) -> None:
     """Record the end of *operation*: success, or *failure*."""
-    ending = {**_labels(operation), OUTCOME: "ok"}
+    ending = {**labels(operation), OUTCOME: "ok"}
     if failure is not None:
         ending |= {OUTCOME: _outcome(failure), ERROR: error_type(failure)}
     _DURATION.record(operation.elapsed_s, ending)
@@ -191,14 +148,14 @@ def count_attempt(number: int, failure: Exception | None) -> None:
         operation.counts.attempts = max(operation.counts.attempts, number)
         if failure is not None:
             operation.counts.retries += 1
-            _RETRIES.add(1, {**_labels(operation), ERROR: error_type(failure)})
+            _RETRIES.add(1, {**labels(operation), ERROR: error_type(failure)})
 
 
 def count_lookups(of: Cache, *, hits: int, misses: int) -> None:
     """Count the lookups of the running operation in a cache."""
     operation = running()
     if operation is not None:
-        attributes = {**_labels(operation), CACHE: of}
+        attributes = {**labels(operation), CACHE: of}
         # Both exist from the first lookup on, so that their ratio does too.
         _HITS.add(hits, attributes)
         _MISSES.add(misses, attributes)
@@ -212,7 +169,7 @@ def count_spilled(size: int, place: str) -> None:
     operation = running()
     if operation is not None:
         operation.counts.spilled_bytes += size
-        _SPILLED.add(size, {**_labels(operation), PLACE: place})
+        _SPILLED.add(size, {**labels(operation), PLACE: place})
 
 
 def count_conflict() -> None:
@@ -220,7 +177,7 @@ def count_conflict() -> None:
     operation = running()
     if operation is not None:
         operation.counts.conflicts += 1
-        _CONFLICTS.add(1, _labels(operation))
+        _CONFLICTS.add(1, labels(operation))
 
 
 def count_rpc(size: Callable[[], int]) -> None:
@@ -228,7 +185,7 @@ def count_rpc(size: Callable[[], int]) -> None:
     operation = running()
     if operation is not None:
         operation.counts.rpcs += 1
-        _REQUESTS.add(1, {**_labels(operation), BACKEND: "firestore"})
+        _REQUESTS.add(1, {**labels(operation), BACKEND: "firestore"})
         if _is_recorded(operation):
             operation.counts.sent_bytes += size()
 
@@ -244,9 +201,9 @@ def count_storage_request() -> None:
     """Count a request to Cloud Storage that the running operation sends; from any thread."""
     operation = running()
     if operation is not None:
-        with _CALLS.guard:
+        with CALLS.guard:
             operation.counts.storage_requests += 1
-        _REQUESTS.add(1, {**_labels(operation), BACKEND: "storage"})
+        _REQUESTS.add(1, {**labels(operation), BACKEND: "storage"})
 
 
 def count_content(*, sent: int = 0, received: int = 0) -> None:
@@ -309,38 +266,38 @@ def _outcome(failure: BaseException) -> str:
 
 def _counts(counts: Counts) -> dict[str, int]:
     return {
-        f"{_OWN}.firestore.rpcs": counts.rpcs,
-        f"{_OWN}.storage.requests": counts.storage_requests,
-        f"{_OWN}.attempts": counts.attempts,
-        f"{_OWN}.retries": counts.retries,
-        f"{_OWN}.conflicts": counts.conflicts,
-        f"{_OWN}.sent.bytes": counts.sent_bytes,
-        f"{_OWN}.received.bytes": counts.received_bytes,
-        f"{_OWN}.spilled.bytes": counts.spilled_bytes,
-        **{f"{_OWN}.cache.{of}": number for of, number in counts.lookups.items()},
+        f"{OWN}.firestore.rpcs": counts.rpcs,
+        f"{OWN}.storage.requests": counts.storage_requests,
+        f"{OWN}.attempts": counts.attempts,
+        f"{OWN}.retries": counts.retries,
+        f"{OWN}.conflicts": counts.conflicts,
+        f"{OWN}.sent.bytes": counts.sent_bytes,
+        f"{OWN}.received.bytes": counts.received_bytes,
+        f"{OWN}.spilled.bytes": counts.spilled_bytes,
+        **{f"{OWN}.cache.{of}": number for of, number in counts.lookups.items()},
     }
 
 
 def _in_flight(*, waiting: bool) -> Callable[[metrics.CallbackOptions], Iterable[metrics.Observation]]:
     def observe(_options: metrics.CallbackOptions) -> Iterable[metrics.Observation]:
-        seen = [one for one in _CALLS.in_flight.copy() if one.counts.waiting or not waiting]
+        seen = [one for one in CALLS.in_flight.copy() if one.counts.waiting or not waiting]
         numbers = Counter((one.system, one.name) for one in seen)
         return [
             metrics.Observation(numbers[known], {SYSTEM: known[0], OPERATION: known[1]})
-            for known in _KNOWN.copy()
+            for known in CALLS.known.copy()
         ]
 
     return observe
 
 
 _METER.create_observable_up_down_counter(
-    f"{_OWN}.operations.in_flight",
+    f"{OWN}.operations.in_flight",
     [_in_flight(waiting=False)],
     unit="{operation}",
     description="Operations that run.",
 )
 _METER.create_observable_up_down_counter(
-    f"{_OWN}.operations.waiting",
+    f"{OWN}.operations.waiting",
     [_in_flight(waiting=True)],
     unit="{operation}",
     description="Running operations that wait for a permit in this process.",
