@@ -41,11 +41,11 @@ from gcp_adk_store.codec.writes import (
     update,
 )
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.history import DIGEST_BYTES, genesis
+from gcp_adk_store.model.appends import DIGEST_BYTES, Append, Marker, Summary, genesis
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
-from gcp_adk_store.model.session_fields import Expiry, Summary, Turn
-from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
+from gcp_adk_store.model.session_fields import Expiry, Turn
+from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 
 UNCHANGED_FORMAT: Final = 1

@@ -28,17 +28,11 @@ from gcp_adk_store.codec.packing import unpack
 from gcp_adk_store.codec.texts import LargeMaps
 from gcp_adk_store.codec.values import decode_ref, encode_ref
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.history import replaced_by
+from gcp_adk_store.model.appends import replaced_by
 from gcp_adk_store.model.internal_metadata import restored_event
-from gcp_adk_store.model.json_values import (
-    Bounds,
-    decode_surrogates,
-    encode_surrogates,
-    is_light,
-    map_texts,
-    weigh,
-)
+from gcp_adk_store.model.json_values import Bounds, decode_surrogates, encode_surrogates, map_texts, weigh
 from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, Payload, PayloadPlace, PayloadRef
+from gcp_adk_store.model.state import is_light
 from gcp_adk_store.settings import SessionLimits
 
 Place = tuple[int, ...]

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from gcp_adk_store.codec.values import decode_ref
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.history import KEY, replaced_by, require_reason
+from gcp_adk_store.model.appends import KEY, replaced_by
+from gcp_adk_store.model.history import require_reason
 
 TEXT: Final = "[this event was redacted]"
 """The text that a reader finds in place of a redacted event's content."""

@@ -17,11 +17,12 @@ from pydantic_core import from_json
 
 from gcp_adk_store.codec.events import StoredEvent, decode_event, encode_event
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.model.json_values import Bounds, is_light, not_json, weigh
+from gcp_adk_store.model.json_values import Bounds, not_json, weigh
 from gcp_adk_store.model.memories import (
     Memory,
 )
 from gcp_adk_store.model.payloads import Payload, PayloadPlace
+from gcp_adk_store.model.state import is_light
 from gcp_adk_store.settings import SessionLimits
 
 MAX_METADATA_BYTES: Final = 16 * 1024

@@ -16,14 +16,8 @@ from google.genai import types
 from gcp_adk_store.codec.texts import to_json_bytes
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.artifacts import is_tombstone
-from gcp_adk_store.model.json_values import (
-    Bounds,
-    decode_surrogates,
-    encode_surrogates,
-    is_unicode,
-    not_json,
-    weigh,
-)
+from gcp_adk_store.model.json_values import Bounds, decode_surrogates, encode_surrogates, not_json, weigh
+from gcp_adk_store.model.keys import is_unicode
 
 MAX_METADATA_BYTES: Final = 8 * 1024
 """Cloud Storage's limit on an object's custom metadata, keys and values together, in UTF-8 bytes."""

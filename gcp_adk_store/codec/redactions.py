@@ -12,7 +12,7 @@ from gcp_adk_store.codec.events import EncodedEvent, encode_event
 from gcp_adk_store.codec.markers import REMOVED
 from gcp_adk_store.codec.values import decode_ref
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.model.history import KEY, hash_of, replaced_by
+from gcp_adk_store.model.appends import KEY, hash_of, replaced_by
 from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, PayloadPlace, PayloadRef
 from gcp_adk_store.settings import SessionLimits
 

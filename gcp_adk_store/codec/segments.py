@@ -21,7 +21,7 @@ from gcp_adk_store.codec.values import (
 )
 from gcp_adk_store.codec.writes import FORMAT, Document, Filter, Must, Operator, Write, of_part, update
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.model.history import digests_of
+from gcp_adk_store.model.appends import digests_of
 from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.model.session_fields import Archived
 from gcp_adk_store.model.sessions import Segment, StoredSession

@@ -18,7 +18,7 @@ from gcp_adk_store.codec.segments import ARCHIVED_FORMAT
 from gcp_adk_store.codec.values import decode_ref, decode_state, error_of, kind_of, kind_of_content
 from gcp_adk_store.codec.writes import FORMAT, Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.history import DIGEST_BYTES
+from gcp_adk_store.model.appends import DIGEST_BYTES, Turns
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.session_fields import (
@@ -27,7 +27,6 @@ from gcp_adk_store.model.session_fields import (
     Archived,
     Expiry,
     Turn,
-    Turns,
     are_runs,
     newest_live,
 )

@@ -21,8 +21,8 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store import machine
-from gcp_adk_store.model.json_values import is_light, joins
-from gcp_adk_store.model.state import to_plain
+from gcp_adk_store.model.json_values import joins
+from gcp_adk_store.model.state import is_light, to_plain
 
 _PIECE: Final = 64 * 1024
 """Characters of JSON that one call parses, in about 2 ms."""

@@ -18,13 +18,13 @@ from gcp_adk_store.model.json_values import (
     encode_surrogates,
     fields_of,
     has_surrogates,
-    is_light,
     map_texts,
     not_json,
     weigh,
 )
 from gcp_adk_store.model.session_fields import MAX_WAITING_BYTES, Turn
 from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.model.state import is_light
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,8 @@ from gcp_adk_store.codec.names import escape_name, unescape_name
 from gcp_adk_store.codec.packing import unpack
 from gcp_adk_store.codec.texts import from_json, to_json_bytes
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.json_values import is_unicode, not_json
+from gcp_adk_store.model.json_values import not_json
+from gcp_adk_store.model.keys import is_unicode
 from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.settings import SessionLimits

@@ -11,8 +11,8 @@ from google.genai import types
 from gcp_adk_store.costs.prices import US_CENTRAL1
 from gcp_adk_store.inspector.masking import Mask, Shown, json_text, preview_of
 from gcp_adk_store.inspector.requests import MODEL_REQUEST
-from gcp_adk_store.model.json_values import fields_of, whole_text
-from gcp_adk_store.model.keys import moment
+from gcp_adk_store.model.json_values import fields_of
+from gcp_adk_store.model.keys import moment, whole_text
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.sessions.listing.usage import TokenUsage, tokens_of
 

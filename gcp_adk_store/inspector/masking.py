@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from gcp_adk_store.model.json_values import whole_text
+from gcp_adk_store.model.keys import whole_text
 
 MAX_SHOWN: Final = 20_000
 """Characters of one text on a page."""

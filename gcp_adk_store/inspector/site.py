@@ -19,8 +19,7 @@ from gcp_adk_store.inspector.look import Near
 from gcp_adk_store.inspector.masking import Mask, served_as
 from gcp_adk_store.inspector.reading import Reader
 from gcp_adk_store.inspector.waterfall import SeenVersions
-from gcp_adk_store.model.json_values import whole_text
-from gcp_adk_store.model.keys import moment
+from gcp_adk_store.model.keys import moment, whole_text
 from gcp_adk_store.store import Store
 
 Authorize = Callable[[Request, str | None, str | None], bool | Awaitable[bool]]

@@ -17,7 +17,7 @@ from gcp_adk_store.kernel.concurrency import Lru, gather, offload
 from gcp_adk_store.kernel.ports import Embedder, EmbeddingKind
 from gcp_adk_store.memory.contents import Snapshot, quantized, require_numpy
 from gcp_adk_store.memory.vectors import PART_BYTES, Embedded, missing
-from gcp_adk_store.model.json_values import whole_text
+from gcp_adk_store.model.keys import whole_text
 from gcp_adk_store.model.memories import DIGEST_BYTES, Vectors
 
 _Vectors: TypeAlias = Sequence[Sequence[float]]

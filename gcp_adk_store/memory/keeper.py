@@ -38,9 +38,9 @@ from gcp_adk_store.memory.contents import Snapshot
 from gcp_adk_store.memory.embedding import Embedding
 from gcp_adk_store.memory.reader import MemoryReader, remove_unread
 from gcp_adk_store.memory.vectors import Embedded, following, parts_to_read, revectored
-from gcp_adk_store.model.json_values import is_light
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import Memory
+from gcp_adk_store.model.state import is_light
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 _BATCH_BYTES: Final = 256 * 1024

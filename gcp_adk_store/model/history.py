@@ -1,56 +1,11 @@
-"""Points in the history of a session, the chain of its events, and redactions of them."""
+"""Points in the history of a session, and redactions of its events."""
 
-import hashlib
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol
 
 from gcp_adk_store.errors import InvalidInputError, PointMissingError, require_number
-
-KEY: Final = "adk_store_redacted"
-"""The last key of a marker's JSON, and the key of what a marker says in its event's ``custom_metadata``."""
-
-_END: Final = re.compile(rf',"{KEY}":\{{"sha256":"([0-9a-f]{{64}})"\}}\}}')
-_END_LENGTH: Final = len(f',"{KEY}":{{"sha256":""}}}}') + 64
-
-DIGEST_BYTES: Final = 8
-"""Bytes of a digest that distinguishes events of one document; the chain proves what was appended."""
-
-
-def as_marker(text: str, replaced: bytes) -> str:
-    """Return the JSON object *text* as the marker of the event whose hash is *replaced*."""
-    return f'{text[:-1]},"{KEY}":{{"sha256":"{replaced.hex()}"}}}}'
-
-
-def replaced_by(text: str) -> bytes | None:
-    """Return the hash of the event that the marker *text* replaced; ``None`` for an event.
-
-    Only the store writes this key at the top of an event's JSON: two closing braces at its end prove that it
-    is there, and not in what an event says.
-    """
-    found = _END.fullmatch(text[-_END_LENGTH:]) if len(text) > _END_LENGTH else None
-    return None if found is None else bytes.fromhex(found[1])
-
-
-def hash_of(text: str) -> bytes:
-    """Return the SHA-256 of the event that was appended as *text*, or that a marker in its place replaced."""
-    return replaced_by(text) or hashlib.sha256(text.encode()).digest()
-
-
-def holds(stored: Collection[str], text: str) -> bool:
-    """Return whether *text* is among the *stored* texts, perhaps as a marker."""
-    if text in stored:
-        return True
-    markers = {replaced for one in stored if (replaced := replaced_by(one)) is not None}
-    return bool(markers) and hash_of(text) in markers
-
-
-def digests_of(texts: Iterable[str]) -> list[bytes]:
-    """Return the first 8 bytes of the hash of each of *texts*."""
-    return [hash_of(text)[:DIGEST_BYTES] for text in texts]
-
 
 MAX_REASON: Final = 500
 """The most characters of a reason."""
@@ -108,34 +63,6 @@ def repeats(title: str | None, texts: Iterable[str]) -> bool:
     """Return whether a session's *title* is part of one of *texts*, without regard to case and spaces."""
     name = " ".join((title or "").casefold().split()).rstrip("\u2026.")
     return bool(name) and any(name in " ".join(text.casefold().split()) for text in texts)
-
-
-_START: Final = b"gcp-adk-store/2\0"
-
-
-def genesis(epoch: str) -> bytes:
-    """Return the head of the chain of a session without events, which *epoch* identifies."""
-    return hashlib.sha256(_START + epoch.encode()).digest()
-
-
-def link(head: bytes, hashed: bytes) -> bytes:
-    """Return the head of a chain after one more event, by the hash of its text."""
-    return hashlib.sha256(head + hashed).digest()
-
-
-def step(head: bytes, text: str) -> bytes:
-    """Return the head of a chain after one more event, *text* as it is stored.
-
-    A marker leads to the same head as the event that it replaced.
-    """
-    return link(head, hash_of(text))
-
-
-def fold(head: bytes, texts: Iterable[str]) -> bytes:
-    """Return the head of a chain after the events of *texts*, in append order."""
-    for text in texts:
-        head = step(head, text)
-    return head
 
 
 class PastEvent(Protocol):

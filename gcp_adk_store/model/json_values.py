@@ -9,14 +9,13 @@ import enum
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from datetime import datetime
-from functools import lru_cache
 from math import isfinite
 from typing import Any, Final
 
 from pydantic import BaseModel
 
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.model.keys import whole_text
 
 MAX_DEPTH: Final = 200
 """Nested maps and lists in the JSON of an event: the limit of pydantic's parser."""
@@ -32,12 +31,6 @@ _WORTH_REMEMBERING: Final = 16
 """Containers below this weight are weighed each time: a cache entry takes about 200 bytes."""
 
 _FIXED: Final = frozenset({bool, float, type(None)})
-_MANY: Final = frozenset({list, tuple, set})
-_PLAIN: Final = (bool, float, datetime, enum.Enum)
-_INT64: Final = range(-(2**63), 2**63)
-
-_LIGHT_VALUES: Final = 4000
-_LIGHT_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,47 +64,6 @@ def weigh(
     return scale.values, scale.surrogates
 
 
-def is_light(value: Any) -> bool:  # noqa: C901, PLR0912  # calls would take twice the time
-    """Return whether *value* is small: at most 4,000 plain values, without lone surrogates.
-
-    A light value is within every limit and takes a millisecond to encode. The count stops at the limit.
-    """
-    level: list[Collection[Any]] = [(value,)]
-    depth = values = size = 0
-    while level:
-        depth += 1
-        if depth > MAX_VALUE_DEPTH:
-            return False
-        below: list[Collection[Any]] = []
-        for items in level:
-            values += len(items)
-            if values > _LIGHT_VALUES:
-                return False
-            for item in items:
-                if item is None:
-                    continue
-                kind = type(item)
-                if kind is str:
-                    if not item.isascii() and not is_unicode(item):
-                        return False
-                    size += len(item)
-                elif kind is dict:
-                    below += item, item.values()
-                elif kind in _MANY:
-                    below.append(item)
-                elif kind is int:
-                    if item not in _INT64:
-                        return False
-                elif _is_model(kind):  # type: ignore[arg-type]  # a class has a hash
-                    below += item.__dict__.values(), item.__pydantic_extra__ or ()
-                elif kind is bytes:
-                    size += len(item)
-                elif not isinstance(item, _PLAIN):
-                    return False
-        level = below
-    return size <= _LIGHT_BYTES
-
-
 def not_json(value: Any, *, what: str) -> InvalidInputError:
     """Return the error for *value*, which JSON cannot hold; it names the kind of what does not fit."""
     kind = "a map or a list that contains itself"
@@ -134,20 +86,6 @@ def not_json(value: Any, *, what: str) -> InvalidInputError:
         f"{what} holds {kind}, which JSON cannot hold; use text, finite numbers, booleans, None, lists, and "
         "maps whose keys are text"
     )
-
-
-def is_unicode(text: str) -> bool:
-    """Return whether UTF-8 can hold *text*; it cannot hold lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-@lru_cache(maxsize=512)  # pydantic's own check takes ten times as long
-def _is_model(kind: type) -> bool:
-    return issubclass(kind, BaseModel)
 
 
 class _Scale:
@@ -323,11 +261,6 @@ def finite(value: Any) -> Any:
         case list() | tuple():
             return [finite(item) for item in value]
     return value
-
-
-def whole_text(text: str) -> str:
-    """Return *text* with U+FFFD for lone surrogates."""
-    return text if is_unicode(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def copied(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Keys of sessions, users and artifacts; a key that exists is valid. How people are shown ids and times."""
+"""Keys of sessions, users and artifacts, which are valid if they exist; texts, and how to show them."""
 
 import re
 import shlex
@@ -200,3 +200,17 @@ def quoted(word: str) -> str:
 def escaped(character: str) -> str:
     """Return *character* as Python escapes it."""
     return character.encode("unicode_escape").decode("ascii")
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether UTF-8 can hold *text*; it cannot hold lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def whole_text(text: str) -> str:
+    """Return *text* with U+FFFD for lone surrogates."""
+    return text if is_unicode(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

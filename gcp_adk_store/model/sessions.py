@@ -2,26 +2,17 @@
 
 import enum
 import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
-from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store.errors import InvalidInputError, require_number
-from gcp_adk_store.model.history import hash_of, holds, link
+from gcp_adk_store.model.appends import Append, Marker, Turns, holds
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
-from gcp_adk_store.model.session_fields import Archived, Cut, Expiry, Turn, Turns, live_numbers
-from gcp_adk_store.model.state import ScopedState, overlay
-
-_MARKER: Final = re.compile(
-    r"([^/]+)/([0-9]{1,18})/((?:[0-9]{1,18}\.[0-9]{9})?)(?:/([0-9]{1,12})/([0-9]{1,12})/([0-9]{1,12})?)?"
-    r"#([0-9a-f]{64})(?::([0-9]{1,18}))?(?:!([0-9]{1,18})/((?:[0-9a-f]{16})?))?(?:@([0-9]{1,18}))?"
-    r"(?:~([0-9]{1,18}))?"
-)
+from gcp_adk_store.model.session_fields import Archived, Cut, Expiry, Turn, live_numbers
 
 
 class HasTimestamp(Protocol):
@@ -34,87 +25,6 @@ class HasTimestamp(Protocol):
 
 
 Timed = TypeVar("Timed", bound=HasTimestamp)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marker:
-    """What a handle remembers of the stored session; ADK carries it as an opaque string."""
-
-    epoch: str
-    """A random text from the session's creation: distinguishes sessions with the same id."""
-    revision: int
-    """The number of appends."""
-    update_time: str
-    """The document's update time, ``seconds.nanoseconds``; empty if unknown."""
-    chain: bytes
-    """The head of the session's chain, from which the next append goes on."""
-    expiry: Expiry | None = None
-    """The session's expiry, ``None`` without a time to live."""
-    fence: int = 0
-    """The number of the session's newest turn, 0 without one."""
-    restores: int = 0
-    """How often the session was restored: a restore takes the revision back, too."""
-    turns: Turns | None = None
-    """The session's turns; ``None`` if they are unknown."""
-    redactions: int = 0
-    """How often events of the session were redacted."""
-
-    def has_expired(self, now: float) -> bool:
-        """Return whether the session has expired *now* by what the handle knows: others may have appended."""
-        written_at = float(self.update_time or 0)
-        return self.expiry is not None and self.expiry.has_passed(now, written_at=written_at)
-
-    @classmethod
-    def parse(cls, text: str | None) -> Self | None:
-        """Parse the text of :meth:`__str__`; ``None`` for a handle of another service."""
-        match = _MARKER.fullmatch(text or "")
-        if match is None:
-            return None
-        epoch, revision, update_time, ttl_s, at, parts_at, chain, restores, turns, last, fence, redactions = (
-            match.groups()
-        )
-        expiry = None
-        if ttl_s is not None:
-            expiry = Expiry(ttl_s=int(ttl_s), at=int(at), parts_at=int(parts_at) if parts_at else None)
-        return cls(
-            epoch=epoch,
-            revision=int(revision),
-            update_time=update_time,
-            expiry=expiry,
-            chain=bytes.fromhex(chain),
-            fence=int(fence or 0),
-            restores=int(restores or 0),
-            turns=None if turns is None else Turns(count=int(turns), last=last),
-            redactions=int(redactions or 0),
-        )
-
-    def at(self, update_time: str) -> "Marker":
-        """Return this marker after a write that appended nothing."""
-        return replace(self, update_time=update_time)
-
-    def advanced(self, append: "Append", update_time: str, expiry: Expiry | None) -> "Marker":
-        """Return this marker after *append*, which set *expiry*."""
-        return replace(
-            self,
-            revision=self.revision + len(append.texts),
-            update_time=update_time,
-            expiry=expiry,
-            chain=append.head_after(self.chain),
-            turns=self.turns and self.turns.after(append.turns),
-        )
-
-    def __str__(self) -> str:
-        text = f"{self.epoch}/{self.revision}/{self.update_time}"
-        if self.expiry is not None:
-            text += f"/{self.expiry.ttl_s}/{self.expiry.at}/{self.expiry.parts_at or ''}"
-        text += f"#{self.chain.hex()}"
-        if self.restores:
-            text += f":{self.restores}"
-        if self.turns is not None:
-            text += f"!{self.turns.count}/{self.turns.last}"
-        if self.fence:
-            text += f"@{self.fence}"
-        return f"{text}~{self.redactions}" if self.redactions else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +87,7 @@ class StoredSession:
     redactions: int = 0
     """How often events of it were redacted: what was read of its segments before is out of date."""
     digests: Sequence[bytes] = ()
-    """:func:`~gcp_adk_store.model.history.digests_of` the tail; empty in a read without it."""
+    """:func:`~gcp_adk_store.model.appends.digests_of` the tail; empty in a read without it."""
     archived: Archived = field(default_factory=Archived)
     """Its oldest events, which a read of all leaves out."""
     conflicts: int = 0
@@ -240,7 +150,7 @@ class Segment:
     initial: Mapping[str, Any] | PayloadRef | None = None
     """In the first live segment, the session's state at its creation or its payload, if known."""
     digests: Sequence[bytes] | None = None
-    """:func:`~gcp_adk_store.model.history.digests_of` the events, as they were when they were
+    """:func:`~gcp_adk_store.model.appends.digests_of` the events, as they were when they were
     appended; ``None`` for those of *texts*."""
     window: bytes = b""
     """What a read since the newest summary keeps of the events before these, packed; empty if unknown."""
@@ -273,44 +183,6 @@ class EventPlace:
     segment: int = 0
     offset: int = 0
     """The number of events of the segment before this place."""
-
-
-@dataclass(frozen=True, kw_only=True)  # no slots, which leave nowhere to cache
-class Append:
-    """Events on their way into storage, in one commit."""
-
-    texts: Sequence[str]
-    """The events as JSON, in order; one at least, and no two are equal."""
-    timestamp: float
-    """That of the last event."""
-    delta: ScopedState
-    """Their state deltas, where later ones win; a :class:`PayloadRef` stands for a spilled value."""
-    spilled: frozenset[PayloadPlace] = frozenset()
-    """Places of the session's payloads that this append refers to."""
-    turns: Sequence[str] = ()
-    """:func:`~gcp_adk_store.model.session_fields.turns_of` the events."""
-    last_text: str | None = None
-    """The start of the newest text; ``None`` for events without text."""
-
-    @cached_property
-    def hashes(self) -> Sequence[bytes]:
-        """Hash of each of the events."""
-        return [hash_of(text) for text in self.texts]
-
-    def head_after(self, head: bytes) -> bytes:
-        """Return the head of a session's chain after the events, from the *head* before them."""
-        return reduce(link, self.hashes, head)
-
-    def and_then(self, later: "Append") -> "Append":
-        """Return the append of these events, and of those of *later* after them."""
-        return Append(
-            texts=(*self.texts, *later.texts),
-            timestamp=later.timestamp,
-            delta=overlay(self.delta, later.delta),
-            spilled=self.spilled | later.spilled,
-            turns=(*self.turns, *later.turns),
-            last_text=self.last_text if later.last_text is None else later.last_text,
-        )
 
 
 class AppendOutcome(enum.Enum):

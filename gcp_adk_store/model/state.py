@@ -1,11 +1,16 @@
-"""Split state into its scopes, and merge them again."""
+"""Split state into its scopes, merge them again, and say which values are small enough for the event loop."""
 
-from collections.abc import Callable, Mapping
+import enum
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
 from math import isfinite
 from typing import Any, Final
 
-from google.adk.sessions import State
+from google.adk.events import Event
+from google.adk.sessions import Session, State
+from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from gcp_adk_store.errors import InvalidInputError
@@ -15,10 +20,10 @@ from gcp_adk_store.model.json_values import (
     decode_surrogates,
     encode_surrogates,
     has_surrogates,
-    is_light,
     map_texts,
     weigh,
 )
+from gcp_adk_store.model.keys import is_unicode
 
 _BOUNDS: Final = Bounds()
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
@@ -149,3 +154,77 @@ def _to_jsonable(value: Any, *, text_of_unknown: bool = False) -> Any:
         return map_texts(found, decode_surrogates) if surrogates else found
 
     return to_plain(value, other)
+
+
+_CONTAINERS: Final = frozenset({list, tuple, set})
+_INT64: Final = range(-(2**63), 2**63)
+_SMALL: Final = (bool, float, datetime, enum.Enum)
+
+_LIGHT_VALUES: Final = 4000
+_LIGHT_BYTES: Final = 64 * 1024
+
+
+def is_light(value: Any) -> bool:  # noqa: C901, PLR0912  # calls would take twice the time
+    """Return whether *value* is small: at most 4,000 plain values, without lone surrogates.
+
+    A light value is within every limit and takes a millisecond to encode. The count stops at the limit.
+    """
+    level: list[Collection[Any]] = [(value,)]
+    depth = values = size = 0
+    while level:
+        depth += 1
+        if depth > MAX_VALUE_DEPTH:
+            return False
+        below: list[Collection[Any]] = []
+        for items in level:
+            values += len(items)
+            if values > _LIGHT_VALUES:
+                return False
+            for item in items:
+                if item is None:
+                    continue
+                kind = type(item)
+                if kind is str:
+                    if not item.isascii() and not is_unicode(item):
+                        return False
+                    size += len(item)
+                elif kind is dict:
+                    below += item, item.values()
+                elif kind in _CONTAINERS:
+                    below.append(item)
+                elif kind is int:
+                    if item not in _INT64:
+                        return False
+                elif _is_model(kind):  # type: ignore[arg-type]  # a class has a hash
+                    below += item.__dict__.values(), item.__pydantic_extra__ or ()
+                elif kind is bytes:
+                    size += len(item)
+                elif not isinstance(item, _SMALL):
+                    return False
+        level = below
+    return size <= _LIGHT_BYTES
+
+
+@lru_cache(maxsize=512)  # pydantic's own check takes ten times as long
+def _is_model(kind: type) -> bool:
+    return issubclass(kind, BaseModel)
+
+
+def apply_temporary(session: Session, event: Event) -> None:
+    """Give the caller's *session* the ``temp:`` keys of *event*, which are never stored.
+
+    The next agents of the invocation read them there.
+    """
+    delta = event.actions.state_delta
+    session.state.update((key, value) for key, value in delta.items() if _is_temporary(key))
+
+
+def without_temporary(event: Event) -> Event:
+    """Return *event*, whose change of state has no ``temp:`` keys any more."""
+    delta = event.actions.state_delta
+    event.actions.state_delta = {key: value for key, value in delta.items() if not _is_temporary(key)}
+    return event
+
+
+def _is_temporary(key: str) -> bool:
+    return key.startswith(State.TEMP_PREFIX)

@@ -12,8 +12,8 @@ from google.adk.events import Event
 from pydantic_core import PydanticSerializationError
 
 from gcp_adk_store.codec.events import bounds_of, decode_event, with_surrogates
-from gcp_adk_store.model.json_values import encode_surrogates, has_surrogates, is_light, map_texts
-from gcp_adk_store.model.state import persistent, split_scopes
+from gcp_adk_store.model.json_values import encode_surrogates, has_surrogates, map_texts
+from gcp_adk_store.model.state import is_light, persistent, split_scopes
 from gcp_adk_store.settings import SessionLimits
 
 _BOUNDS: Final = bounds_of(SessionLimits())

@@ -13,11 +13,11 @@ from gcp_adk_store.codec.segments import description_fields, pack_initial, segme
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel.concurrency import offload
-from gcp_adk_store.model.history import genesis
+from gcp_adk_store.model.appends import Append, Summary, Turns, genesis
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadRef
-from gcp_adk_store.model.session_fields import Expiry, Summary, Turns
-from gcp_adk_store.model.sessions import Append, Segment, StoredSession
+from gcp_adk_store.model.session_fields import Expiry
+from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState, split_scopes
 from gcp_adk_store.sessions.append.encode import EventEncoder
 from gcp_adk_store.sessions.describe.decide import require_described

@@ -17,8 +17,7 @@ from gcp_adk_store.kernel.arguments import checks_kinds
 from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.model.erasures import Erasure
 from gcp_adk_store.model.history import Point, Redaction
-from gcp_adk_store.model.json_values import is_unicode
-from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.keys import SessionKey, is_unicode
 from gcp_adk_store.model.payloads import DEFAULT_AGE_S, Garbage, GarbageKind
 from gcp_adk_store.sessions.fork.run import fork_key
 from gcp_adk_store.sessions.fsck.faults import Fault

@@ -8,11 +8,10 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.genai import types
 
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
+from gcp_adk_store.model.appends import Marker, mark, marker_of
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import require_times
-from gcp_adk_store.model.sessions import Marker
 from gcp_adk_store.sessions.append.turn import HeldTurn, enter, held, leave
-from gcp_adk_store.sessions.read.session_objects import mark, marker_of
 from gcp_adk_store.turns.service import LEASE_S, WAIT_S, HeldTurns, OnBusy
 
 

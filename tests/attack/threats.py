@@ -17,7 +17,7 @@ from gcp_adk_store.codec.packing import pack_segment, unpack_segment
 from gcp_adk_store.codec.redactions import Replaced, audit_of
 from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.codec.writes import update
-from gcp_adk_store.model.history import digests_of, hash_of
+from gcp_adk_store.model.appends import digests_of, hash_of
 from gcp_adk_store.sessions.redact.format import marker_of
 from tests.attack.world import (
     ADA,

@@ -11,7 +11,7 @@ from google.genai import types
 
 from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, SessionLimits, Store, StoreError
 from gcp_adk_store.codec.packing import pack_segment, unpack_segment
-from gcp_adk_store.model.history import digests_of, fold, genesis
+from gcp_adk_store.model.appends import digests_of, fold, genesis
 from tests.support.stored import overwrite, plain_text
 
 LIMITS = SessionLimits(seal_tail_bytes=1000, inline_bytes=200, segment_cache_bytes=0)

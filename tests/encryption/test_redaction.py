@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gcp_adk_store import KmsEnvelope, Store
-from gcp_adk_store.model.history import digests_of
+from gcp_adk_store.model.appends import digests_of
 from gcp_adk_store.testing.conformance.running import read
 from tests.encryption.conftest import LIMITS
 from tests.erasure.conftest import said

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gcp_adk_store import InvalidInputError, SessionMissingError, Store
-from gcp_adk_store.model.history import digests_of
+from gcp_adk_store.model.appends import digests_of
 from gcp_adk_store.testing.conformance.running import read
 from tests.erasure.conftest import LIMITS, said
 from tests.support.stored import change, collection, fields_of, packed, remove, unpacked

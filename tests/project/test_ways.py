@@ -10,7 +10,7 @@ from tests.support.documents import ROOT
 from tests.support.ready_programs import ready_programs
 
 BUDGETS = {
-    "append": [24, 10],
+    "append": [20, 10],
     "get": [12, 7],
     "save": [11, 4],
     "remember": [16, 6],

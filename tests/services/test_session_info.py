@@ -17,7 +17,7 @@ from gcp_adk_store import (
     SessionService,
     Store,
 )
-from gcp_adk_store.model.session_fields import Summary
+from gcp_adk_store.model.appends import Summary
 from gcp_adk_store.testing.conformance.running import read
 from tests.support.stores import STORES
 

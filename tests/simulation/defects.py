@@ -67,7 +67,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "the chain leaves out an event of a group",
-        "Erasure, retention, proof", "model/sessions.py",
+        "Erasure, retention, proof", "model/appends.py",
         "        return reduce(link, self.hashes, head)\n", "        return reduce(link, self.hashes[:2], head)\n",
         _SESSIONS,
     ),
@@ -446,7 +446,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "a redacted event that is delivered again comes back",
-        "Erasure, retention, proof", "model/history.py",
+        "Erasure, retention, proof", "model/appends.py",
         "    return bool(markers) and hash_of(text) in markers\n", "    return False\n",
         ("redactions",),
     ),

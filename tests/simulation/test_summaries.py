@@ -12,7 +12,7 @@ from google.genai import types
 from gcp_adk_store import HistoryConfig, Point, Store
 from gcp_adk_store.codec.events import StoredEvent
 from gcp_adk_store.codec.packing import unpack_segment
-from gcp_adk_store.sessions.read.session_objects import marker_of
+from gcp_adk_store.model.appends import marker_of
 from gcp_adk_store.sessions.read.window import essential
 from gcp_adk_store.testing.simulation import Fate, Faults, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet

@@ -30,11 +30,11 @@ from gcp_adk_store.codec.stored import (
 from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.codec.values import Foreign, decode_value
 from gcp_adk_store.kernel.concurrency import Pauses
-from gcp_adk_store.model.json_values import is_unicode
-from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.appends import Append
+from gcp_adk_store.model.keys import SessionKey, is_unicode
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.session_fields import MAX_TTL_S, PARTS_GRACE_S, Expiry
-from gcp_adk_store.model.sessions import Append, Segment, StoredSession
+from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.sessions.lifecycle.format import read_deletions
 from gcp_adk_store.sessions.read.completion import decode_events

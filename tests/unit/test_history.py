@@ -10,10 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError, Point, PointMissingError
-from gcp_adk_store.model.history import (
-    genesis,
-    step,
-)
+from gcp_adk_store.model.appends import genesis, step
 
 EPOCH = "00000000000040008000000000000001"
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from gcp_adk_store import InvalidInputError, Store, StoredDataError
+from gcp_adk_store.model.appends import Summary, fold, genesis
 from gcp_adk_store.model.artifacts import ArtifactsAt
-from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.session_fields import Summary
 from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.sessions.restore.decide import rewound
 from gcp_adk_store.sessions.restore.format import (

@@ -8,13 +8,10 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gcp_adk_store.model.appends import Marker
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import MAX_TTL_S, Expiry
-from gcp_adk_store.model.sessions import (
-    Marker,
-    StoredSession,
-    wants_older,
-)
+from gcp_adk_store.model.sessions import StoredSession, wants_older
 
 HEAD = bytes(range(32))
 SEEN = Marker(epoch="e1", revision=4, update_time="100.000000001", chain=HEAD)

@@ -7,7 +7,7 @@ import pytest
 from google.adk.events import Event
 from google.genai import types
 
-from gcp_adk_store.model.session_fields import MAX_TEXT, text_of, turns_of
+from gcp_adk_store.model.appends import MAX_TEXT, text_of, turns_of
 
 
 def event(*parts: types.Part | str, author: str = "user", turn: str = "e-1") -> Event:

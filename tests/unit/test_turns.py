@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from gcp_adk_store import InvalidInputError, SessionInboxFullError
+from gcp_adk_store.model.appends import Append, Marker
 from gcp_adk_store.model.session_fields import MAX_WAITING, MAX_WAITING_BYTES, Turn, require_room
-from gcp_adk_store.model.sessions import Append, AppendOutcome, Marker, StoredSession, resolve_outcome
+from gcp_adk_store.model.sessions import AppendOutcome, StoredSession, resolve_outcome
 from gcp_adk_store.model.state import ScopedState
 from tests.unit.test_session_decisions import stored
 

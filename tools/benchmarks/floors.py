@@ -12,11 +12,9 @@ from google.adk.events import Event
 
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.model.appends import Append, Marker, marker_of, text_of, turns_of
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.session_fields import text_of, turns_of
-from gcp_adk_store.model.sessions import Append, Marker
 from gcp_adk_store.model.state import split_scopes
-from gcp_adk_store.sessions.read.session_objects import marker_of
 from tools.benchmarks.lines import Line
 from tools.benchmarks.scenario import Begin, Step
 from tools.benchmarks.stock import USER, Stock, event

@@ -29,17 +29,10 @@ from gcp_adk_store.kernel.transact import (
     read_whole,
     transact,
 )
-from gcp_adk_store.model.history import holds
+from gcp_adk_store.model.appends import Append, Marker, holds
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import Expiry, Turn
-from gcp_adk_store.model.sessions import (
-    Append,
-    AppendOutcome,
-    Marker,
-    StoredSession,
-    events_to_resolve,
-    resolve_outcome,
-)
+from gcp_adk_store.model.sessions import AppendOutcome, StoredSession, events_to_resolve, resolve_outcome
 from gcp_adk_store.sessions.append.encode import EncodedAppend
 from gcp_adk_store.sessions.append.turn import HeldTurn
 from gcp_adk_store.sessions.lifecycle.run import SessionLifecycle

@@ -14,16 +14,13 @@ from gcp_adk_store.codec.values import Spilled, spill_scopes
 from gcp_adk_store.errors import PointMissingError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import offload
+from gcp_adk_store.model.appends import Append, mark, text_of, turns_of
 from gcp_adk_store.model.history import Point
-from gcp_adk_store.model.json_values import is_light
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadPlace
-from gcp_adk_store.model.session_fields import text_of, turns_of
-from gcp_adk_store.model.sessions import Append
-from gcp_adk_store.model.state import merge_scopes, own, persistent, split_scopes
+from gcp_adk_store.model.state import is_light, merge_scopes, own, persistent, split_scopes
 from gcp_adk_store.sessions.read.completion import Found
 from gcp_adk_store.sessions.read.reader import SessionReader
-from gcp_adk_store.sessions.read.session_objects import mark
 from gcp_adk_store.settings import SessionLimits
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,9 @@ from google.adk.sessions import Session
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, StoreError
 from gcp_adk_store.kernel.concurrency import Limiter, Lru
 from gcp_adk_store.kernel.operation import paced
+from gcp_adk_store.model.appends import Append, mark, marker_of
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.sessions import Append
+from gcp_adk_store.model.state import apply_temporary
 from gcp_adk_store.sessions.append.commit import Appended, Appending, PartlyHeldError, SessionRecorder
 from gcp_adk_store.sessions.append.encode import (
     EncodedAppend,
@@ -31,7 +32,6 @@ from gcp_adk_store.sessions.append.queue import (
 )
 from gcp_adk_store.sessions.append.turn import HeldTurn
 from gcp_adk_store.sessions.read.completion import Found
-from gcp_adk_store.sessions.read.session_objects import apply_temporary, mark, marker_of
 from gcp_adk_store.settings import SessionLimits
 
 

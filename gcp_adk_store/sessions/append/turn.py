@@ -11,9 +11,10 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store import machine
 from gcp_adk_store.errors import TurnLostError
+from gcp_adk_store.model.appends import Marker
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import Turn
-from gcp_adk_store.model.sessions import Marker, StoredSession
+from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.read.completion import Found
 from gcp_adk_store.sessions.read.storage import SessionStorage
 

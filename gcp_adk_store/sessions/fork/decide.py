@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from gcp_adk_store.model.history import fold
+from gcp_adk_store.model.appends import fold
 from gcp_adk_store.model.sessions import Segment, whole_segments
 
 

@@ -13,9 +13,9 @@ from gcp_adk_store.codec.segments import initial_fields, segment_write
 from gcp_adk_store.codec.texts import members
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.model.appends import Summary
 from gcp_adk_store.model.internal_metadata import RESTORED, is_internal
 from gcp_adk_store.model.payloads import Payload, PayloadRef
-from gcp_adk_store.model.session_fields import Summary
 from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.sessions.lifecycle.format import history_fields

@@ -17,11 +17,11 @@ from gcp_adk_store.codec.values import spill_state
 from gcp_adk_store.errors import PayloadMissingError, SessionExistsError, SessionMissingError
 from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
-from gcp_adk_store.model.history import Point, fold, genesis
+from gcp_adk_store.model.appends import Summary, fold, genesis
+from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.internal_metadata import event_elsewhere, has_internal
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import Payload, PayloadRef
-from gcp_adk_store.model.session_fields import Summary
 from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
 from gcp_adk_store.sessions.fork.decide import chained, spread
 from gcp_adk_store.sessions.fork.format import fork_writes, in_commits, payload_elsewhere, text_elsewhere

@@ -7,7 +7,7 @@ from typing import Final
 
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Delete, Document, Write, update
-from gcp_adk_store.model.history import digests_of, fold
+from gcp_adk_store.model.appends import digests_of, fold
 
 
 class Help(enum.Enum):

@@ -17,10 +17,9 @@ from gcp_adk_store.codec.markers import hash_of_marker
 from gcp_adk_store.codec.redactions import audit_in, is_redacted
 from gcp_adk_store.codec.values import encode_value
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.history import fold, genesis, replaced_by
+from gcp_adk_store.model.appends import Turns, fold, genesis, replaced_by, text_of, turns_of
 from gcp_adk_store.model.json_values import finite
 from gcp_adk_store.model.payloads import PayloadRef
-from gcp_adk_store.model.session_fields import Turns, text_of, turns_of
 from gcp_adk_store.model.state import split_scopes
 from gcp_adk_store.sessions.fsck.faults import Fault
 

@@ -12,7 +12,7 @@ from gcp_adk_store.codec.stored import read_segment, read_session
 from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import Document, Write, kept_until, update
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.model.history import fold
+from gcp_adk_store.model.appends import fold
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.session_fields import Expiry
 from gcp_adk_store.model.sessions import Segment, StoredSession

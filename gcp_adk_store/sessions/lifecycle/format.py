@@ -7,7 +7,7 @@ from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Deletion, Layout, pl
 from gcp_adk_store.codec.stored import PartFields, read_fields, wrong
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import FORMAT, Document, Must, Write
-from gcp_adk_store.model.history import digests_of
+from gcp_adk_store.model.appends import digests_of
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import StoredSession
 

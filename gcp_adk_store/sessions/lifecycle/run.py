@@ -23,12 +23,12 @@ from gcp_adk_store.errors import (
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import both, offload
 from gcp_adk_store.kernel.transact import READ_FIRST, Attempts, Commit, Decision, Done, commit_all, transact
+from gcp_adk_store.model.appends import Marker, Turns, genesis
 from gcp_adk_store.model.artifacts import ArtifactsAt
-from gcp_adk_store.model.history import genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
-from gcp_adk_store.model.session_fields import Expiry, Turns
-from gcp_adk_store.model.sessions import Marker, StoredSession
+from gcp_adk_store.model.session_fields import Expiry
+from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState, overlay
 from gcp_adk_store.sessions.lifecycle.format import read_deletions
 from gcp_adk_store.sessions.read.payloads import renew

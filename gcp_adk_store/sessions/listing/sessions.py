@@ -21,10 +21,10 @@ from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.arguments import require_count
 from gcp_adk_store.kernel.concurrency import Pauses, both, gather, offload, yielding
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
-from gcp_adk_store.model.json_values import copied, is_light
+from gcp_adk_store.model.json_values import copied
 from gcp_adk_store.model.keys import SessionKey, UserKey, in_one_line
 from gcp_adk_store.model.sessions import StoredSession
-from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.model.state import ScopedState, is_light
 from gcp_adk_store.sessions.describe.decide import SessionInfo, UnreadableSession, require_labels
 from gcp_adk_store.sessions.describe.format import INFO_FIELDS, read_info
 from gcp_adk_store.sessions.describe.run import unreadable

@@ -15,9 +15,9 @@ from gcp_adk_store.codec.packing import pack_window, unpack_segment
 from gcp_adk_store.codec.writes import Delete, Document, Write, Written, fields_after, has_few_keys
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.concurrency import Lru, Pauses, offload
-from gcp_adk_store.model.history import DIGEST_BYTES, hash_of, link
+from gcp_adk_store.model.appends import DIGEST_BYTES, Append, Marker, hash_of, link
 from gcp_adk_store.model.json_values import copied
-from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
+from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.sessions.read.completion import decode_events
 from gcp_adk_store.sessions.read.window import essential, rewinds, window
 

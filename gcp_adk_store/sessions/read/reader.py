@@ -23,13 +23,13 @@ from gcp_adk_store.errors import PayloadMissingError, SessionMissingError, Store
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Lru, Pauses, offload, yielding
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
+from gcp_adk_store.model.appends import Marker
 from gcp_adk_store.model.history import Point, keys_of_initial, last_values, state_at
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadRef, StoredPayload
 from gcp_adk_store.model.session_fields import newest_live
 from gcp_adk_store.model.sessions import (
     HistoryConfig,
-    Marker,
     Segment,
     StoredSession,
     events_to_resolve,

@@ -3,13 +3,14 @@
 import sys
 
 from google.adk.events import Event
-from google.adk.sessions import Session, State
+from google.adk.sessions import Session
 
 from gcp_adk_store.errors import InvalidInputError, shown
 from gcp_adk_store.kernel.arguments import is_count
+from gcp_adk_store.model.appends import Marker, mark
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import is_cut
-from gcp_adk_store.model.sessions import EventPlace, Marker, StoredSession
+from gcp_adk_store.model.sessions import EventPlace, StoredSession
 from gcp_adk_store.model.state import ScopedState, merge_scopes
 from gcp_adk_store.sessions.read.completion import Found
 
@@ -54,17 +55,6 @@ def beyond() -> InvalidInputError:
     return InvalidInputError("cursor leads beyond the events of the session")
 
 
-def marker_of(session: Session) -> Marker | None:
-    """Return what *session* knows of storage; ``None`` for one that came from elsewhere."""
-    # ADK keeps here what a service knows of the stored session, and has no public access to it.
-    return Marker.parse(session._storage_update_marker)  # noqa: SLF001
-
-
-def mark(session: Session, marker: Marker | None) -> None:
-    """Let *session* remember *marker*."""
-    session._storage_update_marker = None if marker is None else str(marker)  # noqa: SLF001
-
-
 def to_session(found: Found) -> Session:
     """Return what was read as the caller's own session."""
     stored = found.stored
@@ -91,23 +81,3 @@ def made_session(
     )
     mark(session, marker)
     return session
-
-
-def apply_temporary(session: Session, event: Event) -> None:
-    """Give the caller's *session* the ``temp:`` keys of *event*, which are never stored.
-
-    The next agents of the invocation read them there.
-    """
-    delta = event.actions.state_delta
-    session.state.update((key, value) for key, value in delta.items() if _is_temporary(key))
-
-
-def without_temporary(event: Event) -> Event:
-    """Return *event*, whose change of state has no ``temp:`` keys any more."""
-    delta = event.actions.state_delta
-    event.actions.state_delta = {key: value for key, value in delta.items() if not _is_temporary(key)}
-    return event
-
-
-def _is_temporary(key: str) -> bool:
-    return key.startswith(State.TEMP_PREFIX)

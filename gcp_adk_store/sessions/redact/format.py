@@ -12,7 +12,7 @@ from gcp_adk_store.codec.markers import REMOVED, TEXT
 from gcp_adk_store.codec.redactions import encoded_whole
 from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import Document, Write, update
-from gcp_adk_store.model.history import KEY, as_marker, digests_of, hash_of, step
+from gcp_adk_store.model.appends import KEY, as_marker, digests_of, hash_of, step
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.sessions import StoredSession

@@ -25,10 +25,10 @@ from gcp_adk_store.errors import (
 )
 from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.transact import CHANGED, Attempts, Commit, Decision, Done, commit_all, transact
-from gcp_adk_store.model.history import Redaction, hash_of, repeats, replaced_by
+from gcp_adk_store.model.appends import Summary, hash_of, replaced_by
+from gcp_adk_store.model.history import Redaction, repeats
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef, StoredPayload
-from gcp_adk_store.model.session_fields import Summary
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.sessions.append.commit import SessionRecorder

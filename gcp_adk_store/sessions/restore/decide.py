@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gcp_adk_store.model.history import fold, genesis
+from gcp_adk_store.model.appends import fold, genesis
 from gcp_adk_store.model.session_fields import Archived, cut_from
 from gcp_adk_store.model.sessions import Segment, StoredSession, whole_segments
 

@@ -21,9 +21,10 @@ from gcp_adk_store.codec.turns import ended
 from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import FORMAT, Delete, Document, Write, update
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.appends import Summary
 from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.session_fields import Cut, Summary, are_runs
+from gcp_adk_store.model.session_fields import Cut, are_runs
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.lifecycle.format import history_fields
 

@@ -12,10 +12,11 @@ from gcp_adk_store.errors import OutcomeUnknownError, SessionConflictError, Sess
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import both, offload
 from gcp_adk_store.kernel.transact import CHANGED, Attempts, Commit, Decision, Done, commit_all, transact
+from gcp_adk_store.model.appends import Summary
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef, StoredPayload
-from gcp_adk_store.model.session_fields import Expiry, Summary, runs_of
+from gcp_adk_store.model.session_fields import Expiry, runs_of
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.append.encode import EventEncoder
 from gcp_adk_store.sessions.lifecycle.run import SessionArtifacts, SessionLifecycle

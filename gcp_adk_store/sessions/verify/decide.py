@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gcp_adk_store.model.history import digests_of
+from gcp_adk_store.model.appends import digests_of
 from gcp_adk_store.model.keys import SessionKey
 
 _BINDING: Final = b"gcp-adk-store/anchor/2\0"

@@ -11,7 +11,7 @@ from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
 from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
-from gcp_adk_store.model.history import genesis, step
+from gcp_adk_store.model.appends import genesis, step
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.fsck.history import History, Run
