@@ -19,7 +19,7 @@ from starlette.routing import Route
 from gcp_adk_store.adk_server.app import answer
 from gcp_adk_store.adk_server.services import only_session_service
 from gcp_adk_store.errors import InvalidInputError, SessionConflictError, SessionMissingError, StoreError
-from gcp_adk_store.kernel.arguments import checks_arguments
+from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.kernel.concurrency import stepping
 from gcp_adk_store.model.internal_metadata import public_event
 from gcp_adk_store.model.json_values import fields_of, sendable

@@ -20,7 +20,7 @@ from gcp_adk_store.adk_server.services import only_store
 from gcp_adk_store.artifacts.owners import Which
 from gcp_adk_store.artifacts.uploads import SignedUpload
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoreError
-from gcp_adk_store.kernel.arguments import checks_arguments
+from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.model.erasures import ErasureProgress
 from gcp_adk_store.model.history import Point, Redaction
 from gcp_adk_store.model.json_values import sendable

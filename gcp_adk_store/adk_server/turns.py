@@ -14,7 +14,7 @@ from gcp_adk_store import settings
 from gcp_adk_store.adk_server.app import answer
 from gcp_adk_store.adk_server.services import only_session_service
 from gcp_adk_store.errors import SessionMissingError, StoreError
-from gcp_adk_store.kernel.arguments import checks_arguments
+from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.sessions.append.turn import HeldTurn, enter, leave
 from gcp_adk_store.turns.running import Turns
 from gcp_adk_store.turns.service import LEASE_S, WAIT_S, OnBusy

@@ -19,8 +19,7 @@ from gcp_adk_store.codec.objects import ObjectFields, StoredObject
 from gcp_adk_store.codec.packing import CHANGED_BYTES, RunningChecksum
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.arguments import checks_kinds
-from gcp_adk_store.kernel.calls import Entered, begin_span
+from gcp_adk_store.kernel.calls import Entered, begin_span, checks_kinds
 from gcp_adk_store.kernel.concurrency import ended
 from gcp_adk_store.kernel.operation import Operation, running
 from gcp_adk_store.kernel.ports import CHUNK_BYTES, Objects, Uploads

@@ -9,7 +9,7 @@ from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.cloud.storage.resumable import ResumableUploads
 from gcp_adk_store.cloud.storage.signing import UrlSigner
 from gcp_adk_store.codec.objects import require_storage_class
-from gcp_adk_store.kernel.arguments import checks_kinds
+from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 
 

@@ -28,8 +28,7 @@ from gcp_adk_store.codec.objects import (
     require_storage_class,
 )
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.arguments import checks_kinds
-from gcp_adk_store.kernel.calls import operation
+from gcp_adk_store.kernel.calls import checks_kinds, operation
 from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.kernel.ports import ObjectGoneError
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole

@@ -32,8 +32,7 @@ from gcp_adk_store.artifacts.versions import (
 from gcp_adk_store.codec.objects import StoredObject, encode_file, require_storage_class
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.arguments import checks_kinds
-from gcp_adk_store.kernel.calls import Bounds, operation
+from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
 from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.kernel.ports import Objects, Signer, Uploads
 from gcp_adk_store.model.keys import ArtifactKey

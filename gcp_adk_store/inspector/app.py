@@ -15,7 +15,7 @@ from gcp_adk_store.inspector import pages, recent_pages, session_pages, state_pa
 from gcp_adk_store.inspector.guard import LOOPBACK, Guard
 from gcp_adk_store.inspector.look import READS, FartherError
 from gcp_adk_store.inspector.site import Authorize, RefusedRequestError, Reveal, Site, Visit
-from gcp_adk_store.kernel.arguments import checks_arguments
+from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.store import Store
 
 _STATIC: Final = {

@@ -1,4 +1,4 @@
-"""Check the arguments of public calls against their annotations, before anything is done with them."""
+"""The kinds of values that annotations declare, for checks of arguments and of members."""
 
 import functools
 import importlib
@@ -13,10 +13,8 @@ from typing import (
     Literal,
     NamedTuple,
     Protocol,
-    TypeVar,
     Union,
     Unpack,
-    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -24,10 +22,6 @@ from typing import (
 )
 
 from gcp_adk_store.errors import InvalidInputError, require_number, shown
-from gcp_adk_store.model.keys import require_text
-
-T = TypeVar("T")
-Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 @runtime_checkable
@@ -178,62 +172,6 @@ def _class_of(hint: Any) -> type | None:
 
 def _with_article(name: str) -> str:
     return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
-
-
-_NAMED_IDS: Final = ("app_name", "filename", "owner", "anchors")
-"""Ids, and with them all whose names end with ``_id``."""
-
-_STORED_ID: Final = "event_id"
-"""But this one: a session may hold events of any id."""
-
-
-def require_kinds(method: Callable[..., object], args: Sequence[object], given: Mapping[str, object]) -> None:
-    """Check the arguments of a call of *method*; those that its annotation cannot decide pass.
-
-    Raises:
-        InvalidInputError: an argument is of another kind, or an id is not one; the message names it.
-    """
-    for kind, value in arguments_of(method, args, given):
-        kind.require(value)
-        is_id = kind.name in _NAMED_IDS or (kind.name.endswith("_id") and kind.name != _STORED_ID)
-        if isinstance(value, str) and is_id:
-            require_text(value, kind.name)
-
-
-def checks_kinds(service: type[T]) -> type[T]:
-    """Let a class check the arguments of its constructor and its public methods when they are called.
-
-    Operations do so already.
-    """
-    for name, method in [*vars(service).items()]:
-        if name.startswith("_") and name != "__init__":
-            continue
-        if isinstance(method, classmethod):
-            setattr(service, name, classmethod(checks_arguments(method.__func__)))
-        elif inspect.isfunction(method) and not hasattr(method, "checks_kinds"):
-            setattr(service, name, checks_arguments(method))
-    return service
-
-
-def checks_arguments(method: Method) -> Method:
-    """Let a function, or a method, check its arguments when it is called."""
-
-    @functools.wraps(method)
-    def call(*args: Any, **given: Any) -> Any:
-        args, given = with_plain_texts(args, given)
-        require_kinds(method, args, given)
-        return method(*args, **given)
-
-    return cast("Method", call)
-
-
-def with_plain_texts(args: tuple[Any, ...], given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a call with plain texts: enumerations format theirs by name."""
-    return tuple(map(_plain_text, args)), {name: _plain_text(value) for name, value in given.items()}
-
-
-def _plain_text(value: Any) -> Any:
-    return str.__str__(value) if isinstance(value, str) else value
 
 
 def require_count(name: str, given: Any, *, most: int) -> None:

@@ -4,10 +4,10 @@ import enum
 import functools
 import inspect
 import math
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, TypeVar, cast, overload
 
 from google.adk.sessions import Session
 from opentelemetry import context, trace
@@ -15,27 +15,69 @@ from opentelemetry.trace import SpanKind
 
 from gcp_adk_store import machine, settings
 from gcp_adk_store.errors import InvalidInputError, StoreError
-from gcp_adk_store.kernel.arguments import require_kinds, with_plain_texts
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.arguments import arguments_of
 from gcp_adk_store.kernel.concurrency import Limiter
-from gcp_adk_store.kernel.operation import (
-    Operation,
-    OwnProcess,
-    at_most,
-    enter,
-    leave,
-    paced,
-)
-from gcp_adk_store.kernel.telemetry import APP, CALLS, OWN, SESSION, USER, finish, labels, shown
+from gcp_adk_store.kernel.operation import Operation, OwnProcess, at_most, enter, leave, paced
+from gcp_adk_store.kernel.telemetry import APP, CALLS, OWN, SESSION, USER, finish, labels
+from gcp_adk_store.model.keys import require_text
 
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Any])
 
+_NAMED_IDS: Final = ("app_name", "filename", "owner", "anchors")
+"""Ids, and with them all whose names end with ``_id``."""
+_STORED_ID: Final = "event_id"
+"""But this one: a session may hold events of any id."""
 
-_IDS: Final = ("app_name", "user_id", "session_id", "filename", "version", "task_id")
+
+def require_kinds(method: Callable[..., object], args: Sequence[object], given: Mapping[str, object]) -> None:
+    """Check the arguments of a call of *method*; those that its annotation cannot decide pass.
+
+    Raises:
+        InvalidInputError: an argument is of another kind, or an id is not one; the message names it.
+    """
+    for kind, value in arguments_of(method, args, given):
+        kind.require(value)
+        is_id = kind.name in _NAMED_IDS or (kind.name.endswith("_id") and kind.name != _STORED_ID)
+        if isinstance(value, str) and is_id:
+            require_text(value, kind.name)
 
 
-class _End(enum.Enum):
-    END = enum.auto()
+def checks_kinds(service: type[T]) -> type[T]:
+    """Let a class check the arguments of its constructor and its public methods when they are called.
+
+    Operations do so already.
+    """
+    for name, method in [*vars(service).items()]:
+        if name.startswith("_") and name != "__init__":
+            continue
+        if isinstance(method, classmethod):
+            setattr(service, name, classmethod(checks_arguments(method.__func__)))
+        elif inspect.isfunction(method) and not hasattr(method, "checks_kinds"):
+            setattr(service, name, checks_arguments(method))
+    return service
+
+
+def checks_arguments(method: Method) -> Method:
+    """Let a function, or a method, check its arguments when it is called."""
+
+    @functools.wraps(method)
+    def call(*args: Any, **given: Any) -> Any:
+        args, given = _plain(args, given)
+        require_kinds(method, args, given)
+        return method(*args, **given)
+
+    return cast("Method", call)
+
+
+def _plain(args: tuple[Any, ...], given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a call with plain texts: enumerations format theirs by name."""
+    return tuple(map(_plain_text, args)), {name: _plain_text(value) for name, value in given.items()}
+
+
+def _plain_text(value: Any) -> Any:
+    return str.__str__(value) if isinstance(value, str) else value
 
 
 # It passes calls on to an SDK that is set later, and does not read the environment again.
@@ -46,6 +88,13 @@ class _Sdk:
     """The tracer of an SDK, once one is set."""
 
     tracer: trace.Tracer | None = None
+
+
+_IDS: Final = ("app_name", "user_id", "session_id", "filename", "version", "task_id")
+
+
+class _End(enum.Enum):
+    END = enum.auto()
 
 
 class Bounds:
@@ -123,8 +172,12 @@ class Bounds:
 
 @overload
 def operation(method: Method, /) -> Method: ...
+
+
 @overload
 def operation(*, limited: bool) -> Callable[[Method], Method]: ...
+
+
 def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
     """Make a method of a service an operation: bounded, measured, and named in the errors that it raises.
 
@@ -141,7 +194,7 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
     @functools.wraps(method)
     async def call(*args: Any, **kwargs: Any) -> Any:
         await paced()
-        args, kwargs = with_plain_texts(args, kwargs)
+        args, kwargs = _plain(args, kwargs)
         bounds: Bounds = args[0]._bounds  # noqa: SLF001  # the service's, which has it for this alone
         running = bounds.begin_operation(method, args, kwargs)
         with Entered(running, ends=True):
@@ -155,7 +208,7 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
     @functools.wraps(method)
     async def iterate(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         await paced()
-        args, kwargs = with_plain_texts(args, kwargs)
+        args, kwargs = _plain(args, kwargs)
         bounds: Bounds = args[0]._bounds  # noqa: SLF001
         running = bounds.begin_operation(method, args, kwargs)
         items = method(*args, **kwargs)
@@ -242,4 +295,6 @@ def begin_span(operation: Operation, names_ids: Callable[[], bool] = lambda: Fal
         named: dict[str, object] = {APP: operation.app}
         if names_ids():
             named |= {USER: operation.ids.get("user_id"), SESSION: operation.ids.get("session_id")}
-        span.set_attributes({name: shown(value) for name, value in named.items() if isinstance(value, str)})
+        span.set_attributes(
+            {name: telemetry.shown(value) for name, value in named.items() if isinstance(value, str)}
+        )

@@ -13,8 +13,7 @@ from google.genai import types
 
 from gcp_adk_store.codec.memories import decode_memory, has_id
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.arguments import checks_kinds
-from gcp_adk_store.kernel.calls import Bounds, operation
+from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
 from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.kernel.ports import Embedder

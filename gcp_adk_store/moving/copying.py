@@ -15,7 +15,7 @@ from google.adk.sessions import BaseSessionService
 from google.genai import types
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.arguments import checks_arguments
+from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.model.artifacts import TOMBSTONE
 from gcp_adk_store.model.keys import USER_NAMESPACE, SessionKey

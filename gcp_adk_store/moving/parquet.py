@@ -12,7 +12,7 @@ from google.adk.events import Event
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.imports import how_to_install
-from gcp_adk_store.kernel.arguments import checks_arguments
+from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.model.json_values import finite
 from gcp_adk_store.model.keys import whole_text
 from gcp_adk_store.moving.canonical import Digest, canonical_event, canonical_state

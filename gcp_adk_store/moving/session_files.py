@@ -12,7 +12,7 @@ from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.codec.events import decode_event
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError, StoreError
-from gcp_adk_store.kernel.arguments import checks_arguments
+from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.model.json_values import finite
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes

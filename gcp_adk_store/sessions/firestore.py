@@ -12,7 +12,7 @@ from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.arguments import checks_kinds
+from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.sessions.read.storage import storage_over
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings

@@ -14,8 +14,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig, ListSessi
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.arguments import checks_kinds
-from gcp_adk_store.kernel.calls import Bounds, operation
+from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
 from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.session_fields import Expiry

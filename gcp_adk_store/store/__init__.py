@@ -11,7 +11,7 @@ from google.auth.credentials import Credentials
 from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.erasure.anchoring import Anchors, OnAnchored
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.arguments import checks_kinds
+from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.kernel.ports import Backend, Documents
 from gcp_adk_store.local.backend import open_backend, open_keys
 from gcp_adk_store.model.session_fields import Expiry

@@ -13,7 +13,7 @@ from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.erasure.pruning import OnPruned, Pruner, PruneReport, Retention
 from gcp_adk_store.erasure.run import UserErasure
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
-from gcp_adk_store.kernel.arguments import checks_kinds
+from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.model.erasures import Erasure
 from gcp_adk_store.model.history import Point, Redaction

@@ -7,7 +7,7 @@ from google.auth.credentials import Credentials
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.channels import FirestoreClient
 from gcp_adk_store.cloud.firestore.documents import open_documents
-from gcp_adk_store.kernel.arguments import checks_kinds
+from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.settings import SessionLimits, StoreSettings
 from gcp_adk_store.settings.options import require_options
 from gcp_adk_store.tasks.owned import OwnedOptions, OwnedStore

@@ -9,8 +9,7 @@ from typing import Final, TypedDict, Unpack
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError, StoreError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.arguments import checks_kinds
-from gcp_adk_store.kernel.calls import Bounds
+from gcp_adk_store.kernel.calls import Bounds, checks_kinds
 from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.kernel.ports import Documents

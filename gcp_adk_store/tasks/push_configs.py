@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from gcp_adk_store.codec.writes import Delete, Document
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.kernel.arguments import checks_kinds
-from gcp_adk_store.kernel.calls import operation
+from gcp_adk_store.kernel.calls import checks_kinds, operation
 from gcp_adk_store.kernel.transact import Writes, commit_all
 from gcp_adk_store.tasks.format import read_config
 from gcp_adk_store.tasks.owned import LeftOut, OwnedStore

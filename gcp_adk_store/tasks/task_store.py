@@ -10,8 +10,7 @@ from google.adk.platform import uuid as platform_uuid
 
 from gcp_adk_store.codec.writes import Delete, Document, Must, Page
 from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError
-from gcp_adk_store.kernel.arguments import checks_kinds
-from gcp_adk_store.kernel.calls import operation
+from gcp_adk_store.kernel.calls import checks_kinds, operation
 from gcp_adk_store.kernel.concurrency import Lru, offload
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.kernel.transact import (

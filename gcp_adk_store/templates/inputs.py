@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar, overload
 from google.adk.agents import BaseAgent
 
 from gcp_adk_store.errors import InvalidInputError, PromptTemplateError
-from gcp_adk_store.kernel.arguments import checks_arguments, require_kinds
+from gcp_adk_store.kernel.calls import checks_arguments, require_kinds
 from gcp_adk_store.templates.parsing import require_template
 
 logger = logging.getLogger(__name__)

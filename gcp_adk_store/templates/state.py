@@ -19,7 +19,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store.errors import InvalidInputError, TemplateKeyError
-from gcp_adk_store.kernel.arguments import checks_kinds, require_kinds
+from gcp_adk_store.kernel.calls import checks_kinds, require_kinds
 from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.templates.parsing import (
     Placeholder,

@@ -23,8 +23,7 @@ from gcp_adk_store.errors import (
     SessionMissingError,
     TurnLostError,
 )
-from gcp_adk_store.kernel.arguments import checks_kinds
-from gcp_adk_store.kernel.calls import operation
+from gcp_adk_store.kernel.calls import checks_kinds, operation
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import require_message, require_times
 from gcp_adk_store.model.sessions import HistoryConfig

@@ -20,8 +20,7 @@ from gcp_adk_store.errors import (
     TurnLostError,
 )
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.arguments import checks_kinds
-from gcp_adk_store.kernel.calls import Bounds, operation
+from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import MAX_WAITING_BYTES, Turn, has_room, require_times
 from gcp_adk_store.model.sessions import StoredSession, read_of

@@ -24,7 +24,7 @@ from gcp_adk_store import settings
 from gcp_adk_store.cloud.auth.tokens import WAYS, Exchange, Identity, SharedToken, not_refreshed
 from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.errors import CredentialsError, InvalidInputError, UnavailableError
-from gcp_adk_store.kernel.arguments import checks_kinds
+from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.kernel.operation import at_most
 from gcp_adk_store.settings import StoreSettings
 
