@@ -85,7 +85,8 @@ class SessionService(SessionAdministration, BaseSessionService):
             default_ttl_seconds=default_ttl_seconds,
             skip_missing=on_missing_payload == "placeholder",
         )
-        self._hooks = ContentHooks(options.get("redactors", ()), timeout_s=limits.redactor_timeout_s)
+        redactors = options.get("redactors") or ()
+        self._hooks = ContentHooks(redactors, timeout_s=limits.redactor_timeout_s) if redactors else None
         self._listings = Listings(storage, self._reader)
         running = Limiter(
             at_once=limits.max_in_flight, max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s
@@ -143,7 +144,10 @@ class SessionService(SessionAdministration, BaseSessionService):
             session_id = platform_uuid.new_uuid()
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         now = platform_time.get_time()
-        initial = await self._encoder.of_state(await self._hooks.of_state(state or {}))
+        given: Mapping[str, Any] = state or {}
+        initial = await self._encoder.of_state(
+            given if self._hooks is None else await self._hooks.of_state(given)
+        )
         marker, merged = await self._lifecycle.create(
             key,
             epoch=platform_uuid.new_uuid().replace("-", ""),
@@ -301,7 +305,7 @@ class SessionService(SessionAdministration, BaseSessionService):
         hold = held(self._storage, key)
         if hold is not None:
             hold.require_running()
-        redacted = await self._hooks.of_event(event)
+        redacted = event if self._hooks is None else await self._hooks.of_event(event)
         mine = QueuedAppend(session, redacted, asyncio.get_running_loop(), hold=hold, given=event)
         if self._defers or (hold is not None and hold.defers):
             return await self._appender.append_deferred(key, mine, waits=not self._defers)
@@ -424,7 +428,7 @@ class SessionService(SessionAdministration, BaseSessionService):
             InvalidInputError: the title or a label is over its limit or malformed; nothing was written.
             OutcomeUnknownError: not answered; the change may be stored. Calling again is safe.
         """
-        if isinstance(title, str):
+        if isinstance(title, str) and self._hooks is not None:
             title = await self._hooks.of_values(title)
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         return await describe(self._storage, key, Description(title=title, labels=labels))

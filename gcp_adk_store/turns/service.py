@@ -268,7 +268,7 @@ class HeldTurns:
             raise InvalidInputError(
                 f"text has {len(text)} characters, and is not a message as JSON: Turns.run makes one"
             ) from None
-        if not (hooks := self._hooks):
+        if (hooks := self._hooks) is None:
             # UTF-8 cannot hold a lone surrogate; JSON in ASCII can.
             return text if text.isascii() else str(waiting)
         state = None if waiting.state_delta is None else await hooks.of_state(waiting.state_delta)

@@ -100,7 +100,7 @@ class RedactedCallWarning(UserWarning):
 
 
 class ContentHooks:
-    """The redactors of one service, in their order."""
+    """The redactors of one service, in their order; a service without redactors has none."""
 
     def __init__(self, redactors: Sequence[ContentRedactor], *, timeout_s: float) -> None:
         """Prepare.
@@ -115,19 +115,14 @@ class ContentHooks:
         self._timeout_s = timeout_s
         self._has_warned = False
 
-    def __bool__(self) -> bool:
-        return bool(self._redactors)
-
     async def of_event(self, event: Event) -> Event:
-        """Return *event* as it may be stored, a copy; without redactors, the same object.
+        """Return *event* as it may be stored, a copy.
 
         Warns once, with a ``RedactedCallWarning``, if arguments that ADK's plugin has stamped change.
 
         Raises:
             RedactorError: a redactor failed, or took too long.
         """
-        if not self:
-            return event
         redacted: Event = await self._apply(lambda change: map_content(event, change))
         if not self._has_warned and breaks_stamps(event, redacted):
             self._has_warned = True
@@ -146,7 +141,8 @@ class ContentHooks:
         Raises:
             RedactorError: as :meth:`of_event`.
         """
-        return state if not self else await self._apply(lambda change: map_state(state, change))
+        mapped: Mapping[str, Any] = await self._apply(lambda change: map_state(state, change))
+        return mapped
 
     async def of_values(self, value: Any) -> Any:
         """Return JSON values as they may be stored.
@@ -154,7 +150,7 @@ class ContentHooks:
         Raises:
             RedactorError: as :meth:`of_event`.
         """
-        return value if not self else await self._apply(lambda change: map_values(value, change))
+        return await self._apply(lambda change: map_values(value, change))
 
     async def of_message(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Return a message of the inbox, ADK's ``Content`` as JSON, as it may be stored.
@@ -162,8 +158,6 @@ class ContentHooks:
         Raises:
             RedactorError: as :meth:`of_event`.
         """
-        if not self:
-            return dict(message)
         content = content_of(message)
         mapped: types.Content = await self._apply(lambda change: map_values(content, change))
         return fields_of(mapped, exclude_none=True)
