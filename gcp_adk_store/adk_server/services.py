@@ -16,7 +16,8 @@ from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.errors import InvalidInputError, NotProvisionedError
-from gcp_adk_store.kernel.operation import Closing, part_of
+from gcp_adk_store.kernel.operation import part_of
+from gcp_adk_store.kernel.process import Closing
 from gcp_adk_store.sessions.firestore import FirestoreSessionService
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings

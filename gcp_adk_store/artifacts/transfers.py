@@ -33,8 +33,8 @@ from gcp_adk_store.codec.objects import StoredObject, encode_file, require_stora
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
-from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.kernel.ports import Objects, Signer, Uploads
+from gcp_adk_store.kernel.process import Closing
 from gcp_adk_store.model.keys import ArtifactKey
 from gcp_adk_store.model.payloads import DEFAULT_AGE_S, Garbage
 from gcp_adk_store.settings import ArtifactLimits

@@ -24,7 +24,8 @@ from gcp_adk_store.errors import (
 )
 from gcp_adk_store.imports import how_to_install
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.operation import OwnProcess, part_of
+from gcp_adk_store.kernel.operation import part_of
+from gcp_adk_store.kernel.process import OwnProcess
 from gcp_adk_store.settings import SessionLimits
 from gcp_adk_store.settings.envelope import Wrapped
 

@@ -4,6 +4,7 @@ import enum
 import functools
 import inspect
 import math
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from types import MappingProxyType, TracebackType
@@ -16,9 +17,9 @@ from opentelemetry.trace import SpanKind
 from gcp_adk_store import machine, settings
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.arguments import arguments_of
 from gcp_adk_store.kernel.concurrency import Limiter
-from gcp_adk_store.kernel.operation import Operation, OwnProcess, at_most, enter, leave, paced
+from gcp_adk_store.kernel.operation import Operation, arguments_of, at_most, enter, leave, paced
+from gcp_adk_store.kernel.process import OwnProcess
 from gcp_adk_store.kernel.telemetry import APP, CALLS, OWN, SESSION, USER, finish, labels
 from gcp_adk_store.model.keys import require_text
 
@@ -140,7 +141,8 @@ class Bounds:
         Raises:
             ForkedProcessError: the service was used in a parent of this process.
         """
-        self._process.require_own()
+        if self._process.pid != os.getpid():
+            self._process.require_own()
         session = kwargs.get("session")
         if session is None and len(args) > 1 and isinstance(args[1], Session):
             session = args[1]

@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import math
+import os
 import sys
 import threading
 from collections import OrderedDict, deque
@@ -23,7 +24,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from gcp_adk_store import machine
 from gcp_adk_store.errors import OverloadedError
-from gcp_adk_store.kernel.operation import OwnProcess, at_most, in_each_process, running
+from gcp_adk_store.kernel.operation import at_most, running
+from gcp_adk_store.kernel.process import OwnProcess, in_each_process
 
 _SWEEP_INTERVAL_S: Final = 1.0
 
@@ -128,7 +130,8 @@ class Limiter:
             OverloadedError: *max_waiting* calls wait already, or this one waited for too long.
             ForkedProcessError: a parent of this process acquired a permit: its calls do not run here.
         """
-        self._process.require_own()
+        if self._process.pid != os.getpid():
+            self._process.require_own()
         mine = Permit(key)
         with self._guard:
             self._sweep()

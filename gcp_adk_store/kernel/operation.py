@@ -1,29 +1,38 @@
-"""One call of a service: its ids, beginning, deadline and counts, and the process that it runs in."""
+"""One call of a service: its ids, deadline and counts, when it begins, and the kinds of its arguments."""
 
 import asyncio
-import ctypes
+import functools
+import importlib
+import inspect
 import math
 import os
+import types
 import weakref
-from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import (
     Any,
+    BinaryIO,
     Final,
-    NoReturn,
-    Self,
+    Literal,
+    NamedTuple,
+    Protocol,
+    Union,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+    runtime_checkable,
 )
 
 from opentelemetry.context import Context
 from opentelemetry.trace import Span
 
 from gcp_adk_store import machine
-from gcp_adk_store.errors import ForkedProcessError
+from gcp_adk_store.errors import InvalidInputError, require_number, shown
 
 
 @dataclass(slots=True, eq=False)
@@ -193,94 +202,166 @@ def at_most(seconds: float) -> float:
     return seconds if operation is None else max(0.0, min(seconds, operation.ends_at - machine.monotonic()))
 
 
-# Not a WeakSet: other threads may add to it during a copy.
-_used: Final[set[weakref.ref[Any]]] = set()
+@runtime_checkable
+class _File(Protocol):
+    """What every file has, also one that only behaves like those of :mod:`io`."""
+
+    def close(self) -> None:
+        """Close the file."""
+        ...
 
 
-class OwnProcess:
-    """The process that an object belongs to: the one that uses it first."""
+_WIDER: Final[Mapping[type, type]] = {dict: Mapping, list: Sequence, BinaryIO: _File}
 
-    __slots__ = ("_owner", "_pid")
+_SAYS: Final[Mapping[type, str]] = {
+    str: "a string",
+    bool: "True or False",
+    bytes: "bytes",
+    int: "a whole number",
+    float: "a number",
+    type(None): "None",
+    os.PathLike: "a path",
+    _File: "a binary file",
+    Mapping: "a mapping",
+    Sequence: "a sequence",
+    Callable: "a function",  # type: ignore[dict-item]  # a class at run time
+}
 
-    def __init__(self, owner: object) -> None:
-        """Prepare for *owner*, which holds threads and connections, or what it opens them with."""
-        self._owner = weakref.ref(owner)
-        self._pid: int | None = None
+_ANY_TAKES: Final = 10**300
+"""Each number below it is one that some argument may take."""
 
-    def require_own(self) -> None:
-        """Bind the owner to this process at its first use.
+
+class Kind(NamedTuple):
+    """What an annotation says of a value."""
+
+    name: str
+    """The name of the value in messages."""
+    classes: tuple[type, ...]
+    """What a value may be an instance of; empty for anything."""
+    says: str
+    """How messages describe it, such as ``a string or None``."""
+    items: "Kind | None" = None
+    """The kind of what a sequence holds."""
+    choices: tuple[object, ...] = ()
+    """The values of a ``Literal``, and ``None`` if that is one; empty for others."""
+
+    def accepts(self, value: object) -> bool:
+        """Return whether *value* itself is of this kind; True and False are not numbers."""
+        if not self.classes or type(value) in self.classes:
+            return True
+        if isinstance(value, bool) and bool not in self.classes:
+            return False
+        if isinstance(value, str | bytes) and Sequence in self.classes:
+            return False
+        return isinstance(value, self.classes)
+
+    def require(self, value: object) -> None:
+        """Check *value*, and all that it holds.
 
         Raises:
-            ForkedProcessError: a parent of this process used it before the fork.
+            InvalidInputError: it is of another kind, or a number that none takes; the message names it.
         """
-        pid = os.getpid()
-        if self._pid is None:
-            self._pid = pid
-            _used.add(weakref.ref(self._owner(), _used.discard))
-        elif pid != self._pid:
-            raise ForkedProcessError(
-                f"process {self._pid} used this store before it forked, so process {pid} has none of its "
-                "threads and connections: fork before the first call, or make a Store after the fork"
-            )
-
-    def is_this(self) -> bool:
-        """Return whether no parent of this process used the owner."""
-        return self._pid is None or self._pid == os.getpid()
+        if isinstance(value, int | float) and not abs(value) < _ANY_TAKES:
+            require_number(self.name, value)
+        if self.choices and not any(isinstance(value, type(one)) and value == one for one in self.choices):
+            raise InvalidInputError(f"{self.name} is {shown(value, 40)}, it must be {self.says}")
+        if not self.accepts(value):
+            raise InvalidInputError(f"{self.name} must be {self.says}, not {type(value).__name__}")
+        if self.items is not None and isinstance(value, Sequence):
+            for item in value:
+                self.items.require(item)
 
 
-def in_each_process(begin: Callable[[], None]) -> None:
-    """Call *begin* now, and in each child as it is forked: it makes what all stores of a process share."""
-    begin()
-    _at_fork(begin)
+@functools.cache
+def kinds_of(method: Callable[..., object]) -> dict[str, Kind]:
+    """Return the kinds of the arguments of *method*, by name."""
+    hints = _hints_of(method)
+    kinds = {}
+    for name, parameter in inspect.signature(method).parameters.items():
+        hint = hints.get(name, Any)
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            kinds[name] = _kind(name, hint)
+        for options in get_args(hint) if get_origin(hint) is Unpack else ():
+            kinds |= kinds_of_members(options)
+    return kinds
 
 
-class NotPicklable:
-    """Has connections and threads, so it refuses to be copied."""
-
-    def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled or copied.
-
-        Raises:
-            TypeError: always.
-        """
-        name = type(self).__name__
-        raise TypeError(
-            f"a {name} cannot be pickled or copied: its connections and threads belong to this process; "
-            f"pass its settings, and make a {name} of them in each process"
-        )
+@functools.cache
+def kinds_of_members(of_class: type) -> dict[str, Kind]:
+    """Return the kinds of the members that *of_class* declares, by name."""
+    return {name: _kind(name, hint) for name, hint in get_type_hints(of_class).items()}
 
 
-class Closing(NotPicklable, ABC):
-    """Closes at the end of an ``async with`` block, and belongs to one process."""
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Close the connections that this object opened."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
+def arguments_of(
+    method: Callable[..., object], args: Iterable[object], given: Mapping[str, object]
+) -> Iterator[tuple[Kind, object]]:
+    """Yield the arguments of a call of *method*, each behind its kind; unknown ones are left out."""
+    kinds = kinds_of(method)
+    yield from zip(kinds.values(), args, strict=False)
+    yield from ((kinds[name], value) for name, value in given.items() if name in kinds)
 
 
-def _at_fork(call: Callable[[], None]) -> None:
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=call)
+def require_members(holder: object) -> None:
+    """Check all members that the class of *holder* declares; raises as :meth:`Kind.require`."""
+    for name, kind in kinds_of_members(type(holder)).items():  # type: ignore[arg-type]  # as if not hashable
+        kind.require(getattr(holder, name))
 
 
-def _keep_owners() -> None:
-    """Keep what the parent used, also while this child ends.
+def _hints_of(method: Callable[..., object]) -> dict[str, Any]:
+    """Return the annotations of *method*.
 
-    A gRPC channel that is freed waits for its threads, which a child lacks. A SQLite connection that is freed
-    rolls back a transaction of the parent, in memory that both share. An interpreter that ends frees what
-    modules hold, but nothing that has a reference too many.
+    A class that only type checkers import is anything, unless its module has it in ``IMPORTED_LATER``.
     """
-    for reference in _used.copy():
-        if (owner := reference()) is not None:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
+    homes: Mapping[str, str] = inspect.unwrap(method).__globals__.get("IMPORTED_LATER", {})
+    unknown: dict[str, Any] = {}
+    while True:
+        try:
+            return get_type_hints(method, localns=unknown)
+        except NameError as exc:
+            name = exc.name or ""
+            unknown[name] = getattr(importlib.import_module(homes[name]), name) if name in homes else Any
 
 
-_at_fork(_keep_owners)
+def _kind(name: str, hint: Any) -> Kind:
+    parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    if all(get_origin(part) is Literal or part is type(None) for part in parts):
+        choices = [choice for part in parts for choice in get_args(part) or (None,)]
+        *others, last = map(repr, choices)
+        return Kind(name, (), f"{', '.join(others)} or {last}" if others else last, choices=(*choices,))
+    classes = [_class_of(part) for part in parts]
+    if None in classes:
+        return Kind(name, (), "anything")
+    known = tuple(each for each in classes if each is not None)
+    named = [each for each in known if each is not types.EllipsisType]  # "leave as it is" by default
+    says = " or ".join(_SAYS.get(each, _with_article(each.__name__)) for each in named)
+    held = get_args(parts[0]) if classes[0] is Sequence else ()
+    items = _kind(f"each of {name}", held[0]) if held else None
+    return Kind(name, (*known, int) if float in known else known, says, items)
+
+
+def _class_of(hint: Any) -> type | None:
+    """Return the class of values with *hint*; ``None`` if the hint names no class."""
+    found = type(None) if hint is None else get_origin(hint) or hint
+    is_protocol = getattr(found, "_is_protocol", False) and not getattr(found, "_is_runtime_protocol", False)
+    if not isinstance(found, type) or found in (object, Any) or is_protocol:
+        return None
+    return _WIDER.get(found, found)
+
+
+def _with_article(name: str) -> str:
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+def require_count(name: str, given: Any, *, most: int) -> None:
+    """Check the size of a page or of an answer.
+
+    Raises:
+        InvalidInputError: *given* is no whole number from 1 to *most*.
+    """
+    if not is_count(given) or given > most:
+        raise InvalidInputError(f"{name} is {shown(given, 40)}, it must be 1 to {most}")
+
+
+def is_count(given: object) -> bool:
+    """Return whether *given* is a whole number from 1 on."""
+    return isinstance(given, int) and not isinstance(given, bool) and given >= 1

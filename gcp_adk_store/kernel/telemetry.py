@@ -17,7 +17,8 @@ from opentelemetry import metrics
 from opentelemetry.trace import StatusCode
 
 from gcp_adk_store import errors, machine
-from gcp_adk_store.kernel.operation import Counts, Operation, in_each_process, running
+from gcp_adk_store.kernel.operation import Counts, Operation, running
+from gcp_adk_store.kernel.process import in_each_process
 
 Cache: TypeAlias = Literal["segments", "versions", "memories", "queries"]
 """The caches of a process: sealed segments, the latest version of each artifact, sealed documents of a user's

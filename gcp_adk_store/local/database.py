@@ -24,7 +24,8 @@ from gcp_adk_store.errors import (
     UnavailableError,
 )
 from gcp_adk_store.kernel.concurrency import Limiter, ended
-from gcp_adk_store.kernel.operation import NotPicklable, OwnProcess, at_most
+from gcp_adk_store.kernel.operation import at_most
+from gcp_adk_store.kernel.process import NotPicklable, OwnProcess
 from gcp_adk_store.kernel.transact import jitter
 from gcp_adk_store.local import opening
 from gcp_adk_store.local.opening import connect

@@ -11,8 +11,8 @@ from google.genai import types
 from gcp_adk_store.codec.cursors import decode_place_in, encode_place_in
 from gcp_adk_store.codec.memories import decode_memory
 from gcp_adk_store.errors import InvalidInputError, PayloadMissingError
-from gcp_adk_store.kernel.arguments import require_count
 from gcp_adk_store.kernel.concurrency import gather, offload, yielding
+from gcp_adk_store.kernel.operation import require_count
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.memory.contents import Contents, Hit
 from gcp_adk_store.memory.embedding import lack

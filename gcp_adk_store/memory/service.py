@@ -15,8 +15,8 @@ from gcp_adk_store.codec.memories import decode_memory, has_id
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
 from gcp_adk_store.kernel.concurrency import Limiter
-from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.kernel.ports import Embedder
+from gcp_adk_store.kernel.process import Closing
 from gcp_adk_store.memory.embedding import Embedding
 from gcp_adk_store.memory.entries import add_new, made_of_entries, made_of_events, metadata_of, until_of
 from gcp_adk_store.memory.keeper import MemoryKeeper

@@ -7,7 +7,7 @@ from google.adk.sessions import Session
 
 from gcp_adk_store.errors import OutcomeUnknownError, SessionMissingError, StoreError
 from gcp_adk_store.kernel.calls import checks_kinds, operation
-from gcp_adk_store.kernel.operation import Closing
+from gcp_adk_store.kernel.process import Closing
 from gcp_adk_store.model.history import Point, Redaction, require_point, require_reason
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import DEFAULT_AGE_S, Garbage, require_age

@@ -14,7 +14,7 @@ from gcp_adk_store.erasure.pruning import OnPruned, Pruner, PruneReport, Retenti
 from gcp_adk_store.erasure.run import UserErasure
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
 from gcp_adk_store.kernel.calls import checks_kinds
-from gcp_adk_store.kernel.operation import Closing
+from gcp_adk_store.kernel.process import Closing
 from gcp_adk_store.model.erasures import Erasure
 from gcp_adk_store.model.history import Point, Redaction
 from gcp_adk_store.model.keys import SessionKey, is_unicode

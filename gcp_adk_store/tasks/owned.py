@@ -11,8 +11,8 @@ from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError, StoreErro
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Bounds, checks_kinds
 from gcp_adk_store.kernel.concurrency import Limiter
-from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.kernel.ports import Documents
+from gcp_adk_store.kernel.process import Closing
 from gcp_adk_store.kernel.transact import CHANGED, Changed, Writes, commit_once, read_whole
 from gcp_adk_store.model.keys import in_one_line
 from gcp_adk_store.model.session_fields import Expiry

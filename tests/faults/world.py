@@ -17,8 +17,8 @@ from gcp_adk_store import (
     SessionService,
     Store,
 )
-from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.kernel.ports import Embedder
+from gcp_adk_store.kernel.process import Closing
 from gcp_adk_store.tasks import PushNotificationConfigStore, TaskStore
 
 DAY_S = 24 * 3600

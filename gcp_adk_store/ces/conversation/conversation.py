@@ -29,7 +29,7 @@ from gcp_adk_store.ces.sandbox.interface import Sandbox
 from gcp_adk_store.ces.tools.declarations import MockConfig, Tool
 from gcp_adk_store.ces.tools.openapi import identifier
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
-from gcp_adk_store.kernel.operation import Closing
+from gcp_adk_store.kernel.process import Closing
 
 ENDED: Final = "an agent ended this session; begin another one"
 

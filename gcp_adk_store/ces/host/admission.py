@@ -22,7 +22,7 @@ from gcp_adk_store.ces.host.settings import RuntimeSettings
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Clock, InProcessSandbox, Limits, Sandbox
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
 from gcp_adk_store.kernel.concurrency import Permit
-from gcp_adk_store.kernel.operation import OwnProcess
+from gcp_adk_store.kernel.process import OwnProcess
 
 _PER_CPU: Final = 8
 """Sandboxes for each processor: code waits for answers of the host most of its time."""

@@ -12,7 +12,7 @@ from gcp_adk_store.ces.host.settings import USER, RuntimeSettings, SessionKey, S
 from gcp_adk_store.ces.sandbox.interface import Clock
 from gcp_adk_store.ces.tools.declarations import MockConfig
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.arguments import kinds_of_members
+from gcp_adk_store.kernel.operation import kinds_of_members
 
 CALL_ID: Final = "call-"
 """What ids of calls begin with that this package makes."""

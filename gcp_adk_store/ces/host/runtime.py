@@ -30,8 +30,8 @@ from gcp_adk_store.ces.tools.declarations import (
     by_name,
 )
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.arguments import arguments_of
-from gcp_adk_store.kernel.operation import Closing
+from gcp_adk_store.kernel.operation import arguments_of
+from gcp_adk_store.kernel.process import Closing
 
 
 def callback_request(

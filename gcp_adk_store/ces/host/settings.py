@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote
 from gcp_adk_store.ces.guest.contract import RunSettings
 from gcp_adk_store.ces.sandbox.interface import Limits
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.arguments import require_members
+from gcp_adk_store.kernel.operation import require_members
 
 if TYPE_CHECKING:
     from google.adk.sessions import Session

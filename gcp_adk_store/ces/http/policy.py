@@ -17,8 +17,8 @@ from typing import Any, Final, TypeAlias
 import httpx
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.arguments import require_members
 from gcp_adk_store.kernel.concurrency import Limiter
+from gcp_adk_store.kernel.operation import require_members
 
 Address: TypeAlias = IPv4Address | IPv6Address
 

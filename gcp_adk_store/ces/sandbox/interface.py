@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Protocol
 
 from gcp_adk_store.errors import InvalidInputError, StoreError
-from gcp_adk_store.kernel.arguments import require_members
+from gcp_adk_store.kernel.operation import require_members
 
 _MIB: Final = 1024 * 1024
 

@@ -10,7 +10,7 @@ from gcp_adk_store.ces.guest.contract import Code
 from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
 from gcp_adk_store.ces.tools.openapi import OpenApiTool
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.arguments import require_members
+from gcp_adk_store.kernel.operation import require_members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

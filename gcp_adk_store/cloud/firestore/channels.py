@@ -27,7 +27,7 @@ from gcp_adk_store.cloud.firestore import values
 from gcp_adk_store.cloud.forked_grpc import require_grpc
 from gcp_adk_store.errors import EmulatorMissingError, UnavailableError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.operation import OwnProcess
+from gcp_adk_store.kernel.process import OwnProcess
 
 
 async def _refuses(address: str) -> bool:

@@ -18,8 +18,8 @@ from gcp_adk_store.codec.values import FieldValue, Foreign
 from gcp_adk_store.codec.writes import Document, Filter, Operator, Page
 from gcp_adk_store.errors import NotProvisionedError, PayloadMissingError, StoredDataError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.arguments import require_count
 from gcp_adk_store.kernel.concurrency import Pauses, both, gather, offload, yielding
+from gcp_adk_store.kernel.operation import require_count
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.json_values import copied
 from gcp_adk_store.model.keys import SessionKey, UserKey, in_one_line

@@ -6,7 +6,7 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 
 from gcp_adk_store.errors import InvalidInputError, shown
-from gcp_adk_store.kernel.arguments import is_count
+from gcp_adk_store.kernel.operation import is_count
 from gcp_adk_store.model.appends import Marker, mark
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import is_cut
