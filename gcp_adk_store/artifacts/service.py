@@ -17,7 +17,7 @@ from gcp_adk_store.artifacts.versions import (
     is_tombstone,
     reference_scope,
 )
-from gcp_adk_store.codec.events import invalid_places
+from gcp_adk_store.codec.encode import invalid_places
 from gcp_adk_store.codec.names import filenames, scope_prefix, user_prefix
 from gcp_adk_store.codec.objects import (
     StoredObject,

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from gcp_adk_store.codec.encode import CHUNK_BYTES, FieldValue, encode_state
 from gcp_adk_store.codec.names import escape_name, unescape_name
 from gcp_adk_store.codec.packing import MAX_SEGMENTS
 from gcp_adk_store.codec.segments import (
@@ -27,7 +28,6 @@ from gcp_adk_store.codec.segments import (
     segment_write,
 )
 from gcp_adk_store.codec.turns import turn_fields
-from gcp_adk_store.codec.values import CHUNK_BYTES, FieldValue, encode_state
 from gcp_adk_store.codec.writes import (
     FORMAT,
     Delete,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gcp_adk_store.codec.values import decode_ref
+from gcp_adk_store.codec.encode import decode_ref
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.appends import KEY, replaced_by
 from gcp_adk_store.model.history import require_reason

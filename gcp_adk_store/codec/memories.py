@@ -15,7 +15,8 @@ from google.genai import types
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import from_json
 
-from gcp_adk_store.codec.events import StoredEvent, decode_event, encode_event
+from gcp_adk_store.codec.decode import StoredEvent, decode_event
+from gcp_adk_store.codec.encode import encode_event
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.json_values import Bounds, not_json, weigh
 from gcp_adk_store.model.memories import (

@@ -19,9 +19,9 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Layout, ids_of
+from gcp_adk_store.codec.encode import FieldValue
 from gcp_adk_store.codec.packing import unpack
 from gcp_adk_store.codec.stored import Count, DocumentFields, Epoch, read_fields, wrong
-from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write, kept_until
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.keys import UserKey

@@ -8,9 +8,8 @@ from typing import Any, Final
 from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
 
-from gcp_adk_store.codec.events import EncodedEvent, encode_event
+from gcp_adk_store.codec.encode import EncodedEvent, decode_ref, encode_event
 from gcp_adk_store.codec.markers import REMOVED
-from gcp_adk_store.codec.values import decode_ref
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.appends import KEY, hash_of, replaced_by
 from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, PayloadPlace, PayloadRef

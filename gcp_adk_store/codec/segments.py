@@ -8,17 +8,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from gcp_adk_store.codec.events import event_timestamp
+from gcp_adk_store.codec.decode import decode_state, event_timestamp, unpack_value
+from gcp_adk_store.codec.encode import FieldValue, decode_ref, encode_ref, encode_state
 from gcp_adk_store.codec.packing import pack_archive, pack_segment
 from gcp_adk_store.codec.texts import to_json_bytes
-from gcp_adk_store.codec.values import (
-    FieldValue,
-    decode_ref,
-    decode_state,
-    encode_ref,
-    encode_state,
-    unpack_value,
-)
 from gcp_adk_store.codec.writes import FORMAT, Document, Filter, Must, Operator, Write, of_part, update
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.appends import digests_of

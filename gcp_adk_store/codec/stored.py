@@ -11,11 +11,12 @@ from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
+from gcp_adk_store.codec.decode import decode_state, error_of, kind_of, kind_of_content
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT
+from gcp_adk_store.codec.encode import decode_ref
 from gcp_adk_store.codec.names import escape_name
 from gcp_adk_store.codec.packing import MAX_SEGMENTS, MAX_UNPACKED_BYTES, unpack_archive, unpack_segment
 from gcp_adk_store.codec.segments import ARCHIVED_FORMAT
-from gcp_adk_store.codec.values import decode_ref, decode_state, error_of, kind_of, kind_of_content
 from gcp_adk_store.codec.writes import FORMAT, Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.appends import DIGEST_BYTES, Turns

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from google.genai import types
 
-from gcp_adk_store.codec.values import FieldValue
+from gcp_adk_store.codec.encode import FieldValue
 from gcp_adk_store.codec.writes import Write, update
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.json_values import (

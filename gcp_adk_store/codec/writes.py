@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gcp_adk_store.codec.values import FieldValue, Foreign
+from gcp_adk_store.codec.decode import Foreign
+from gcp_adk_store.codec.encode import FieldValue
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.session_fields import PARTS_GRACE_S
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
+from gcp_adk_store.codec.decode import Foreign
+from gcp_adk_store.codec.encode import FieldValue
 from gcp_adk_store.codec.names import escape_name, unescape_segment
-from gcp_adk_store.codec.values import FieldValue, Foreign
 from gcp_adk_store.codec.writes import Document, Write
 from gcp_adk_store.encryption.sealing import (
     DataKey,

@@ -20,8 +20,8 @@ from pydantic import Field
 
 from gcp_adk_store import machine
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT
+from gcp_adk_store.codec.encode import FieldValue
 from gcp_adk_store.codec.stored import DocumentFields, Number, read_fields
-from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write, update
 from gcp_adk_store.encryption.fields import Scope
 from gcp_adk_store.encryption.sealing import DATA_KEY_BYTES, KEY_ID_BYTES, DataKey, LostKey

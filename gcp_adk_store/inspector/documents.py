@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Self
 from urllib.parse import urlencode
 
-from gcp_adk_store.codec.values import Foreign
+from gcp_adk_store.codec.decode import Foreign
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.inspector.masking import Mask
 from gcp_adk_store.sessions.fork.format import public_text

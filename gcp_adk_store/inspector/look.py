@@ -8,7 +8,8 @@ from typing import Any, Final
 from google.adk.events import Event
 
 from gcp_adk_store.codec.cursors import decode_event_cursor, encode_cursor
-from gcp_adk_store.codec.events import WHOLE, StoredEvent, references
+from gcp_adk_store.codec.decode import StoredEvent, references
+from gcp_adk_store.codec.encode import WHOLE
 from gcp_adk_store.errors import (
     InvalidInputError,
     PayloadMissingError,

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from gcp_adk_store.codec.encode import MAX_DOCUMENT_BYTES
 from gcp_adk_store.codec.indexes import TTL_FIELDS
 from gcp_adk_store.codec.names import MAX_NAME_BYTES
-from gcp_adk_store.codec.values import MAX_DOCUMENT_BYTES
 from gcp_adk_store.codec.writes import INT64, Delete, Must, Write, document_size
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.local.encoding import RESERVED, Encoded, micros

@@ -8,7 +8,8 @@ from typing import Final, TypeVar
 
 from google.genai import types
 
-from gcp_adk_store.codec.events import WHOLE, complete_event
+from gcp_adk_store.codec.decode import complete_event
+from gcp_adk_store.codec.encode import WHOLE
 from gcp_adk_store.codec.memories import EncodedMemory, decode_content, decode_memory
 from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head, read_shard, read_vectors
 from gcp_adk_store.codec.writes import Delete, Document

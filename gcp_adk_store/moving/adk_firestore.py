@@ -32,8 +32,8 @@ from pydantic import ValidationError
 
 from gcp_adk_store.cloud.firestore.channels import new_client
 from gcp_adk_store.cloud.firestore.documents import open_documents
-from gcp_adk_store.codec.events import invalid_places
-from gcp_adk_store.codec.values import Foreign
+from gcp_adk_store.codec.decode import Foreign
+from gcp_adk_store.codec.encode import invalid_places
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel.ports import Documents, Reads

@@ -11,7 +11,8 @@ from typing import Any, BinaryIO, Final
 from google.adk.events import Event
 from pydantic_core import PydanticSerializationError
 
-from gcp_adk_store.codec.events import bounds_of, decode_event, with_surrogates
+from gcp_adk_store.codec.decode import decode_event
+from gcp_adk_store.codec.encode import bounds_of, with_surrogates
 from gcp_adk_store.model.json_values import encode_surrogates, has_surrogates, map_texts
 from gcp_adk_store.model.state import is_light, persistent, split_scopes
 from gcp_adk_store.settings import SessionLimits
@@ -34,7 +35,7 @@ def canonical_event(event: Event) -> bytes:
 
 
 def plain_event(event: Event) -> dict[str, Any]:
-    """Return *event* as JSON values, which ``codec.events.decode_event`` reads as text.
+    """Return *event* as JSON values, which ``codec.decode.decode_event`` reads as text.
 
     Lone surrogates are encoded as in storage, and a key says so.
     """

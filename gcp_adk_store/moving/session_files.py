@@ -10,7 +10,7 @@ from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import BaseSessionService
 
-from gcp_adk_store.codec.events import decode_event
+from gcp_adk_store.codec.decode import decode_event
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError, StoreError
 from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.model.json_values import finite

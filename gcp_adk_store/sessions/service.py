@@ -24,7 +24,7 @@ from gcp_adk_store.sessions.append.commit import SessionRecorder
 from gcp_adk_store.sessions.append.content_hooks import ContentHooks
 from gcp_adk_store.sessions.append.queue import QueuedAppend
 from gcp_adk_store.sessions.append.run import Appender
-from gcp_adk_store.sessions.append.turn import held
+from gcp_adk_store.sessions.append.turn import ENTERED, held
 from gcp_adk_store.sessions.describe.decide import Description, SessionInfo
 from gcp_adk_store.sessions.describe.run import describe, find_info
 from gcp_adk_store.sessions.listing.sessions import Listings, SessionPage
@@ -174,7 +174,7 @@ class SessionService(SessionAdministration, BaseSessionService):
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         if not key.session:
             return None
-        hold = held(self._storage, key)
+        hold = held(self._storage, key) if ENTERED.get() else None
         found = None if hold is None else hold.read_already(config)
         if found is None:
             found = await self._reader.find(key, config, follows=hold is not None)
@@ -302,7 +302,7 @@ class SessionService(SessionAdministration, BaseSessionService):
         if event.partial:
             return event
         key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
-        hold = held(self._storage, key)
+        hold = held(self._storage, key) if ENTERED.get() else None
         if hold is not None:
             hold.require_running()
         redacted = event if self._hooks is None else await self._hooks.of_event(event)

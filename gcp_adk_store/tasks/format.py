@@ -20,10 +20,10 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field
 
+from gcp_adk_store.codec.encode import CHUNK_BYTES, FieldValue
 from gcp_adk_store.codec.names import MAX_NAME_BYTES, escape_name
 from gcp_adk_store.codec.packing import unpack
 from gcp_adk_store.codec.stored import DocumentFields, read_fields, wrong
-from gcp_adk_store.codec.values import CHUNK_BYTES, FieldValue
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.session_fields import MAX_TTL_S, Expiry

@@ -14,8 +14,8 @@ from google.adk.platform import uuid as platform_uuid
 from google.adk.runners import Runner
 from google.genai import types
 
+from gcp_adk_store.codec.encode import encode_state
 from gcp_adk_store.codec.turns import WaitingMessage, content_of, message_of
-from gcp_adk_store.codec.values import encode_state
 from gcp_adk_store.errors import (
     InvalidInputError,
     SessionBusyError,

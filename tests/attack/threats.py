@@ -11,7 +11,7 @@ from typing import Any, Final
 from google.genai import types
 
 from gcp_adk_store import Point
-from gcp_adk_store.codec.events import decode_event
+from gcp_adk_store.codec.decode import decode_event
 from gcp_adk_store.codec.markers import hash_of_marker
 from gcp_adk_store.codec.packing import pack_segment, unpack_segment
 from gcp_adk_store.codec.redactions import Replaced, audit_of

@@ -16,9 +16,9 @@ from gcp_adk_store import (
     Store,
     StoredDataError,
 )
+from gcp_adk_store.codec.decode import Foreign
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.names import object_name
-from gcp_adk_store.codec.values import Foreign
 from gcp_adk_store.codec.writes import Document, Write
 from gcp_adk_store.encryption.artifacts import SealedArtifactObjects
 from gcp_adk_store.encryption.documents import SealedDocuments, SealedReads

@@ -10,7 +10,7 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.codec.values import Foreign
+from gcp_adk_store.codec.decode import Foreign
 from gcp_adk_store.inspector.conversation import (
     MAX_LINES,
     MAX_PARTS,

@@ -15,7 +15,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import GarbageKind, InvalidInputError, MemoryLimits, MemoryService, Store, StoredDataError
-from gcp_adk_store.codec.events import StoredEvent, complete_event
+from gcp_adk_store.codec.decode import StoredEvent, complete_event
 from gcp_adk_store.memory import reader as memory_reader
 from gcp_adk_store.model.payloads import Payload, PayloadOwner
 from tests.memory.conftest import USER, content, said

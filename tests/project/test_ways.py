@@ -10,11 +10,11 @@ from tests.support.documents import ROOT
 from tests.support.ready_programs import ready_programs
 
 BUDGETS = {
-    "append": [20, 10],
-    "get": [12, 7],
-    "save": [11, 4],
-    "remember": [16, 6],
-    "search": [11, 11],
+    "append": [16, 10],
+    "get": [10, 7],
+    "save": [10, 4],
+    "remember": [15, 6],
+    "search": [10, 11],
     "erase": [12, 8],
 }
 

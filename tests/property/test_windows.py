@@ -19,7 +19,7 @@ from google.adk.sessions import InMemorySessionService, Session
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 
-from gcp_adk_store.codec.events import StoredEvent
+from gcp_adk_store.codec.decode import StoredEvent
 from gcp_adk_store.model.appends import Marker
 from gcp_adk_store.sessions.read.known import KnownWindow, KnownWindows
 from gcp_adk_store.sessions.read.window import essential, window

@@ -10,7 +10,7 @@ from google.adk.events.event_actions import EventCompaction
 from google.genai import types
 
 from gcp_adk_store import HistoryConfig, Point, Store
-from gcp_adk_store.codec.events import StoredEvent
+from gcp_adk_store.codec.decode import StoredEvent
 from gcp_adk_store.codec.packing import unpack_segment
 from gcp_adk_store.model.appends import marker_of
 from gcp_adk_store.sessions.read.window import essential

@@ -16,8 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError, StoredDataError
+from gcp_adk_store.codec.decode import Foreign, decode_value, event_timestamp
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.packing import pack_segment, unpack
 from gcp_adk_store.codec.stored import (
     HEADER_FIELDS,
@@ -28,7 +28,6 @@ from gcp_adk_store.codec.stored import (
     read_state,
 )
 from gcp_adk_store.codec.turns import WaitingMessage
-from gcp_adk_store.codec.values import Foreign, decode_value
 from gcp_adk_store.kernel.concurrency import Pauses
 from gcp_adk_store.model.appends import Append
 from gcp_adk_store.model.keys import SessionKey, is_unicode

@@ -18,7 +18,8 @@ from gcp_adk_store.codec.cursors import (
     encode_cursor,
     encode_place_in,
 )
-from gcp_adk_store.codec.values import FieldValue, decode_state, decode_value, encode_state, encode_value
+from gcp_adk_store.codec.decode import decode_state, decode_value
+from gcp_adk_store.codec.encode import FieldValue, encode_state, encode_value
 from gcp_adk_store.model.sessions import EventPlace
 
 # Text includes lone surrogates, which JSON can hold; numbers include what no 64 bits can.

@@ -20,9 +20,10 @@ from google.cloud.firestore import SERVER_TIMESTAMP, AsyncClient
 from google.cloud.storage import Bucket
 from google.genai import types
 
+from gcp_adk_store.codec.decode import Foreign
 from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.encode import FieldValue
 from gcp_adk_store.codec.stored import read_session
-from gcp_adk_store.codec.values import FieldValue, Foreign
 from gcp_adk_store.codec.writes import Document, Write
 from gcp_adk_store.model.keys import SessionKey
 from tools.benchmarks.lines import Line

@@ -7,7 +7,8 @@ from typing import Any, Final, assert_never
 from google.cloud.firestore_v1.types import common, document, firestore
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from gcp_adk_store.codec.values import FieldValue, Foreign
+from gcp_adk_store.codec.decode import Foreign
+from gcp_adk_store.codec.encode import FieldValue
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Operator, Page, Write
 
 # The plain protobuf classes behind the proto-plus wrappers: the wrappers double the client time of a commit.

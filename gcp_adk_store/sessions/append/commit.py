@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
+from gcp_adk_store.codec.encode import Spilled
 from gcp_adk_store.codec.segments import sealed_tail
-from gcp_adk_store.codec.values import Spilled
 from gcp_adk_store.codec.writes import Write, Written
 from gcp_adk_store.errors import (
     InvalidInputError,

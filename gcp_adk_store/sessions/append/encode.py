@@ -9,8 +9,7 @@ from typing import Any, Final, Protocol
 from google.adk.events import Event
 from google.adk.sessions import Session, State
 
-from gcp_adk_store.codec.events import EncodedEvent, bounds_of, encode_event
-from gcp_adk_store.codec.values import Spilled, spill_scopes
+from gcp_adk_store.codec.encode import EncodedEvent, Spilled, bounds_of, encode_event, spill_scopes
 from gcp_adk_store.errors import PointMissingError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import offload

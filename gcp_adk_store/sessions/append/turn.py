@@ -247,7 +247,8 @@ class HeldTurn:
         )
 
 
-_HELD: Final[ContextVar[tuple[HeldTurn, ...]]] = ContextVar("adk_store_turns", default=())
+ENTERED: Final[ContextVar[tuple[HeldTurn, ...]]] = ContextVar("adk_store_turns", default=())
+"""The turns that the running code is a part of, of any store; the newest is the last."""
 
 
 def held(storage: SessionStorage, key: SessionKey) -> HeldTurn | None:
@@ -255,7 +256,7 @@ def held(storage: SessionStorage, key: SessionKey) -> HeldTurn | None:
 
     Tasks that it starts have a copy of its context, and so its turn, also after the turn has ended.
     """
-    for hold in reversed(_HELD.get()):
+    for hold in reversed(ENTERED.get()):
         if hold.storage is storage and hold.key == key:
             return hold
     return None
@@ -263,12 +264,12 @@ def held(storage: SessionStorage, key: SessionKey) -> HeldTurn | None:
 
 def enter(hold: HeldTurn) -> None:
     """Make the running code a part of the turn *hold*."""
-    _HELD.set((*_HELD.get(), hold))
+    ENTERED.set((*ENTERED.get(), hold))
 
 
 def leave(hold: HeldTurn) -> None:
     """Take the running code out of the turn *hold*, in whichever context it runs."""
-    _HELD.set(tuple(other for other in _HELD.get() if other is not hold))
+    ENTERED.set(tuple(other for other in ENTERED.get() if other is not hold))
 
 
 def _nanos(update_time: str) -> tuple[int, int]:

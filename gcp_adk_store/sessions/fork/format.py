@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
+from gcp_adk_store.codec.decode import unpack_text, unreferring
 from gcp_adk_store.codec.documents import Layout, summary_fields
-from gcp_adk_store.codec.events import WHOLE, referring, unpack_text, unreferring
+from gcp_adk_store.codec.encode import WHOLE, FieldValue, referring
 from gcp_adk_store.codec.packing import in_batches
 from gcp_adk_store.codec.segments import initial_fields, segment_write
 from gcp_adk_store.codec.texts import members
-from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.appends import Summary
 from gcp_adk_store.model.internal_metadata import RESTORED, is_internal

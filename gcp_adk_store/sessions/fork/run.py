@@ -11,9 +11,9 @@ from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import Session
 
-from gcp_adk_store.codec.events import WHOLE, StoredEvent, references
+from gcp_adk_store.codec.decode import StoredEvent, references
+from gcp_adk_store.codec.encode import WHOLE, spill_state
 from gcp_adk_store.codec.redactions import audits_again, has_unreported, lost_audits
-from gcp_adk_store.codec.values import spill_state
 from gcp_adk_store.errors import PayloadMissingError, SessionExistsError, SessionMissingError
 from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole

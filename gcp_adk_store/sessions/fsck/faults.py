@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gcp_adk_store.codec.values import FieldValue
+from gcp_adk_store.codec.encode import FieldValue
 from gcp_adk_store.codec.writes import Delete, Document, Write, update
 from gcp_adk_store.model.appends import digests_of, fold
 

@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gcp_adk_store.codec.events import StoredEvent, decode_event
+from gcp_adk_store.codec.decode import StoredEvent, decode_event
+from gcp_adk_store.codec.encode import encode_value
 from gcp_adk_store.codec.markers import hash_of_marker
 from gcp_adk_store.codec.redactions import audit_in, is_redacted
-from gcp_adk_store.codec.values import encode_value
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.appends import Turns, fold, genesis, replaced_by, text_of, turns_of
 from gcp_adk_store.model.json_values import finite

@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from gcp_adk_store.codec.encode import FieldValue
 from gcp_adk_store.codec.memories import decode_memory
 from gcp_adk_store.codec.memory_documents import (
     of_part,
@@ -16,7 +17,6 @@ from gcp_adk_store.codec.memory_documents import (
     shard_of,
     time_after,
 )
-from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Document, update
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.memories import (

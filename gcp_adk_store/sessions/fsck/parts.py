@@ -10,9 +10,9 @@ from typing import Final
 from pydantic import ValidationError
 
 from gcp_adk_store.codec.documents import Deletion, Layout, chunk_owner
+from gcp_adk_store.codec.encode import CHUNK_BYTES
 from gcp_adk_store.codec.stored import read_chunk
 from gcp_adk_store.codec.turns import WaitingMessage, content_of
-from gcp_adk_store.codec.values import CHUNK_BYTES
 from gcp_adk_store.codec.writes import Delete, Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef, StoredPayload

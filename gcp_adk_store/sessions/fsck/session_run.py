@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from gcp_adk_store.codec.decode import StoredEvent, complete_event, decode_event, references, unpack_value
 from gcp_adk_store.codec.documents import Deletion
-from gcp_adk_store.codec.events import WHOLE, StoredEvent, complete_event, decode_event, references
+from gcp_adk_store.codec.encode import WHOLE
 from gcp_adk_store.codec.packing import unpack_segment
 from gcp_adk_store.codec.segments import unpack_initial, without_window
 from gcp_adk_store.codec.stored import archive_of
-from gcp_adk_store.codec.values import unpack_value
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.concurrency import offload

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from gcp_adk_store.codec.encode import FieldValue, encode_state
 from gcp_adk_store.codec.packing import unpack_archive, unpack_segment
 from gcp_adk_store.codec.segments import archived_fields
 from gcp_adk_store.codec.stored import read_segment, read_session
-from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import Document, Write, kept_until, update
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.appends import fold

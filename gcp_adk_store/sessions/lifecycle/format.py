@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Deletion, Layout, places
+from gcp_adk_store.codec.encode import FieldValue
 from gcp_adk_store.codec.stored import PartFields, read_fields, wrong
-from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import FORMAT, Document, Must, Write
 from gcp_adk_store.model.appends import digests_of
 from gcp_adk_store.model.keys import SessionKey

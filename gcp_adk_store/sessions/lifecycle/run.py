@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from gcp_adk_store.codec.documents import Deletion
+from gcp_adk_store.codec.encode import Spilled
 from gcp_adk_store.codec.objects import StoredObject
 from gcp_adk_store.codec.segments import pack_initial
-from gcp_adk_store.codec.values import Spilled
 from gcp_adk_store.codec.writes import Delete, Document, Write, update
 from gcp_adk_store.errors import (
     AccessDeniedError,

@@ -11,10 +11,11 @@ from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import ListSessionsResponse
 
 from gcp_adk_store.codec.cursors import decode_place_in, encode_place_in
+from gcp_adk_store.codec.decode import Foreign
+from gcp_adk_store.codec.encode import FieldValue
 from gcp_adk_store.codec.indexes import page_index
 from gcp_adk_store.codec.segments import LABEL_SET, label_filter
 from gcp_adk_store.codec.stored import HEADER_FIELDS, HEADER_WITHOUT_STATE, read_header
-from gcp_adk_store.codec.values import FieldValue, Foreign
 from gcp_adk_store.codec.writes import Document, Filter, Operator, Page
 from gcp_adk_store.errors import NotProvisionedError, PayloadMissingError, StoredDataError
 from gcp_adk_store.kernel import telemetry

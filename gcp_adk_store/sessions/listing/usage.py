@@ -9,8 +9,8 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store.codec.cursors import decode_place_in, encode_place_in
+from gcp_adk_store.codec.encode import FieldValue
 from gcp_adk_store.codec.stored import read_session
-from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Page
 from gcp_adk_store.errors import SessionMissingError, StoredDataError
 from gcp_adk_store.kernel.concurrency import Lru, Pauses, offload

@@ -11,19 +11,19 @@ from typing import Any, TypeVar
 
 from google.adk.events import Event
 
-from gcp_adk_store.codec.events import (
-    WHOLE,
+from gcp_adk_store.codec.decode import (
     StoredEvent,
     complete_event,
     decode_event,
     references,
     unpack_text,
+    unpack_value,
 )
+from gcp_adk_store.codec.encode import WHOLE
 from gcp_adk_store.codec.memories import content_text, decode_memory
 from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head, read_shard
 from gcp_adk_store.codec.segments import unpack_initial
 from gcp_adk_store.codec.stored import HEADER_FIELDS, archive_of, read_header, read_segment, read_state
-from gcp_adk_store.codec.values import unpack_value
 from gcp_adk_store.codec.writes import Document, has_few_keys
 from gcp_adk_store.errors import (
     PayloadMissingError,

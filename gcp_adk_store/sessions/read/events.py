@@ -10,7 +10,7 @@ from typing import Final, Literal
 from google.adk.events import Event
 
 from gcp_adk_store.codec.cursors import decode_event_cursor, encode_cursor
-from gcp_adk_store.codec.events import StoredEvent
+from gcp_adk_store.codec.decode import StoredEvent
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.errors import InvalidInputError, SessionConflictError, SessionMissingError
 from gcp_adk_store.kernel import telemetry

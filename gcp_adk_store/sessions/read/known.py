@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Final, Protocol, Self
 
-from gcp_adk_store.codec.events import StoredEvent, decode_event
+from gcp_adk_store.codec.decode import StoredEvent, decode_event
 from gcp_adk_store.codec.packing import pack_window, unpack_segment
 from gcp_adk_store.codec.writes import Delete, Document, Write, Written, fields_after, has_few_keys
 from gcp_adk_store.errors import StoredDataError

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from gcp_adk_store.codec.events import StoredEvent
+from gcp_adk_store.codec.decode import StoredEvent
 from gcp_adk_store.codec.segments import unpack_initial
 from gcp_adk_store.codec.stored import (
     HEADER_WITH_DIGESTS,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.values import Spilled
+from gcp_adk_store.codec.encode import Spilled
 from gcp_adk_store.kernel.ports import Documents, Objects
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import Expiry

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 
 from google.adk.events import Event
 
-from gcp_adk_store.codec.events import WHOLE, StoredEvent
+from gcp_adk_store.codec.decode import StoredEvent
+from gcp_adk_store.codec.encode import WHOLE
 
 _OVERLAP: Final = 8
 """Invocations before the newest summary's end that stay, at least. The next summary may begin with some."""

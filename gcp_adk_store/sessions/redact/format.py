@@ -7,10 +7,9 @@ from google.adk.events import Event, EventActions
 from google.genai import types
 
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.events import EncodedEvent, referring
+from gcp_adk_store.codec.encode import EncodedEvent, FieldValue, encode_state, referring
 from gcp_adk_store.codec.markers import REMOVED, TEXT
 from gcp_adk_store.codec.redactions import encoded_whole
-from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import Document, Write, update
 from gcp_adk_store.model.appends import KEY, as_marker, digests_of, hash_of, step
 from gcp_adk_store.model.keys import SessionKey

@@ -9,7 +9,7 @@ from typing import Any, Final
 from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
 
-from gcp_adk_store.codec.events import decode_event
+from gcp_adk_store.codec.decode import decode_event
 from gcp_adk_store.codec.markers import hash_of_marker
 from gcp_adk_store.codec.redactions import Replaced, audit_in, audit_of, removed_refs
 from gcp_adk_store.codec.segments import ARCHIVE_FIELDS, archive_named, rewritten, without_window

@@ -14,11 +14,11 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Layout, places, summary_fields, times
+from gcp_adk_store.codec.encode import FieldValue, encode_state
 from gcp_adk_store.codec.packing import MAX_SEGMENTS, unpack
 from gcp_adk_store.codec.segments import archived_fields, initial_fields
 from gcp_adk_store.codec.stored import DocumentFields, Epoch, RunFields, read_fields, wrong
 from gcp_adk_store.codec.turns import ended
-from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import FORMAT, Delete, Document, Write, update
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.appends import Summary

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from gcp_adk_store.codec.events import decode_event
+from gcp_adk_store.codec.decode import decode_event
 from gcp_adk_store.codec.packing import unpack_segment
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
