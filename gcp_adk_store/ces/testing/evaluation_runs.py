@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from typing_extensions import override
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.conversation.conversation import Conversation
 from gcp_adk_store.ces.conversation.decisions import ConversationTurn, in_force
-from gcp_adk_store.ces.conversation.models import SERVICE_ERRORS, ScriptedModel
+from gcp_adk_store.ces.conversation.models import SERVICE_ERRORS, Reply, ScriptedModel, ScriptError
 from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.host.session_context import visible
 from gcp_adk_store.ces.host.settings import USER
@@ -101,30 +101,23 @@ def _turn(events: Sequence[Event], number: int, *, with_outputs: bool) -> dict[s
     return turn
 
 
-class ExpectedModel(ScriptedModel):
-    """Makes the calls of a golden turn in its first reply, and says the text in its last one.
+def expected_replies(turn: EvaluatedTurn) -> list[dict[str, Any]]:
+    """Return the replies of a model that does what *turn* expects: its calls first, its text last.
 
     Each agent that is handed over to has a reply of its own. A text comes with a call that ends the session.
     """
-
-    def __init__(self) -> None:
-        """Reply nothing before a turn."""
-        super().__init__(())
-
-    def begin(self, turn: EvaluatedTurn) -> None:
-        """Reply as *turn* expects from now on; replies that nobody asked for are dropped."""
-        said = "\n".join(text for text in turn.expected.says if text)
-        replies: list[dict[str, Any]] = []
-        before = TRANSFER
-        for call in turn.expected.calls or ():
-            replies += [{"calls": []}] if before == TRANSFER else []
-            replies[-1]["calls"].append({"name": call.name, "args": _args(call.args)})
-            before = call.name
-        if said and before != END_SESSION:
-            replies.append({})
-        if said:
-            replies[-1]["text"] = said
-        self.script(replies)
+    said = "\n".join(text for text in turn.expected.says if text)
+    replies: list[dict[str, Any]] = []
+    before = TRANSFER
+    for call in turn.expected.calls or ():
+        replies += [{"calls": []}] if before == TRANSFER else []
+        replies[-1]["calls"].append({"name": call.name, "args": _args(call.args)})
+        before = call.name
+    if said and before != END_SESSION:
+        replies.append({})
+    if said:
+        replies[-1]["text"] = said
+    return replies
 
 
 def _args(expected: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,6 +126,7 @@ def _args(expected: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+_MORE_EXPECTED: Final = "; add agent or tool_calls to the turn, or run it with --model or --script"
 _NOT_JUDGED: Final = "in natural language, which only a model can judge: {}"
 
 
@@ -141,8 +135,10 @@ class EvaluationRuns:
     """What evaluations are run on."""
 
     app: AgentApp
-    model_for: Callable[[Evaluation], BaseLlm]
-    """The model that answers in an evaluation."""
+    model: BaseLlm | None = None
+    """What answers; without it and *scripts*, the replies are those that each turn expects."""
+    scripts: Mapping[str, Sequence[Reply]] | None = None
+    """The replies of each evaluation, by its name."""
     options: Mapping[str, Any]
     """Of each :class:`Conversation`, such as ``sandbox`` and ``mocks``."""
     variables: Mapping[str, Any]
@@ -176,7 +172,9 @@ class EvaluationRuns:
 
     async def _converse(self, evaluation: Evaluation, transcript: list[str], wrong: list[str]) -> None:
         """Hold the conversation, and note what is said and what is wrong."""
-        model = self.model_for(evaluation)
+        scripted = ScriptedModel((self.scripts or {}).get(evaluation.name, ()))
+        replies_as_expected = self.model is None and self.scripts is None
+        model = self.model or scripted
         conversation = Conversation(self.app, InMemorySessionService(), model=model, **self.options)
         async with conversation:
             variables = {**self.variables, **_given(evaluation.variables)}
@@ -186,11 +184,14 @@ class EvaluationRuns:
                 if ended:
                     wrong.append(f"{turn.name}: an agent ended the session before it")
                     break
-                if isinstance(model, ExpectedModel):
-                    model.begin(turn)
-                came = await conversation.send(
-                    turn.said, key, variables=_given(turn.variables), mocks=_mocks(turn)
-                )
+                if replies_as_expected:
+                    scripted.script(expected_replies(turn))
+                given = _given(turn.variables)
+                try:
+                    came = await conversation.send(turn.said, key, variables=given, mocks=_mocks(turn))
+                except ScriptError as exc:
+                    more = _MORE_EXPECTED if replies_as_expected else ""
+                    raise ScriptError(f"{turn.name}: {exc}{more}") from exc
                 transcript += _lines(turn.said, came)
                 if came.error is not None:
                     wrong.append(f"{turn.name}: the turn failed: {came.error}")

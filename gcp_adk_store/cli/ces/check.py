@@ -2,7 +2,7 @@
 
 import importlib.util
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,9 +19,6 @@ from gcp_adk_store.cli.screen import CannotLookError, Number, Result, cell, visi
 from gcp_adk_store.imports import how_to_install
 
 if TYPE_CHECKING:
-    from google.adk.models.base_llm import BaseLlm
-
-    from gcp_adk_store.ces.testing.evaluations import Evaluation
     from gcp_adk_store.ces.testing.outcomes import Outcome
 
 
@@ -272,7 +269,7 @@ async def evaluate(folder: Path, app: Path, *, chosen: _EvaluateOptions) -> Resu
         given = {**chosen.conversation(), "sandbox": sandbox, "use_fakes": chosen.fakes or read.uses_fakes}
         runs = EvaluationRuns(
             app=read,
-            model_for=_models(read, chosen),
+            **_answering(read, chosen),
             options=given,
             variables=chosen.variables,
             similar=SIMILAR if chosen.similar is None else chosen.similar,
@@ -304,20 +301,18 @@ def _is_exported(path: Path) -> bool:
     return path.stem == path.parent.name and path.resolve().parent.parent.name == "evaluations"
 
 
-def _models(app: "ces.AgentApp", chosen: _EvaluateOptions) -> "Callable[[Evaluation], BaseLlm]":
-    """Return the model of each evaluation: one of all, a script for each by its name, or what it expects."""
+def _answering(app: "ces.AgentApp", chosen: _EvaluateOptions) -> dict[str, Any]:
+    """Return what answers, as the runs take it: a model, or scripts by name; neither with ``--expected``."""
     from gcp_adk_store.ces.conversation.models import as_model, read_script  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.testing.evaluation_runs import ExpectedModel  # noqa: PLC0415  # likewise
 
     if chosen.expected:
         if chosen.model or chosen.script:
             raise CannotLookError("give --expected without --model and --script")
-        return lambda _: ExpectedModel()
+        return {}
     scripts = None if chosen.script is None else read_script(chosen.script)
     if isinstance(scripts, dict) and not chosen.model:
-        return lambda evaluation: ces.ScriptedModel(scripts.get(evaluation.name, ()))
+        return {"scripts": scripts}
     named = chosen.chosen_model() or app.own_model
     if not named:
         raise CannotLookError("the app names no model; give --model")
-    model = as_model(named)
-    return lambda _: model
+    return {"model": as_model(named)}

@@ -208,9 +208,13 @@ def test_a_model_may_reply_as_a_golden_expects(project: Path) -> None:
     write_files(project / SHOP, {"agents/root/after_model_callbacks/01/python_code.py": code})
     failed = run(project, "--expected")
     both = run(project, "--expected", "--model", "gemini-2.5-flash")
+    golden.write_text(GOLDEN.replace("        agent: Welcome, gold customer\n", ""))
+    silent = run(project, "--expected")
 
     assert (passed.exit_code, failed.exit_code, both.exit_code) == (0, 1, 2), passed.output
     assert "the agent says 'No.', expected 'Welcome, gold customer'" in failed.stdout
+    assert "turn 1: the script has 0 replies" in silent.stdout
+    assert "add agent or tool_calls to the turn, or run it with --model or --script" in silent.stdout
 
     (project / "evals" / "goldens" / "orders.yaml").write_text(
         "conversations:\n"
