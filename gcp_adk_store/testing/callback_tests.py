@@ -9,9 +9,7 @@ The command starts pytest in namespaces of its own; the filter and the limits of
 before a file of the app is read.
 """
 
-import asyncio
 import importlib.util
-import inspect
 import resource
 import sys
 import types
@@ -23,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import pytest
+from pydantic import TypeAdapter
 
 from gcp_adk_store.ces.apps import CODE_FILE
 from gcp_adk_store.ces.guest.callbacks import GUARDRAIL_GLOBALS
@@ -35,7 +34,7 @@ from gcp_adk_store.ces.guest.namespace import (
     module_globals,
     runtime_names,
 )
-from gcp_adk_store.ces.host.results import Call, CallbackRun, RunFailure
+from gcp_adk_store.ces.host.results import CallbackRun
 from gcp_adk_store.ces.sandbox.inside import keeping
 from gcp_adk_store.ces.sandbox.inside.running import Conversation
 from gcp_adk_store.ces.sandbox.interface import Limits
@@ -52,6 +51,7 @@ _CALLBACK: Final = -2
 """Places of the two in ``agents/{agent}/{kind}_callbacks/{callback}/test.py``."""
 _MEMORY_BYTES: Final = 2 * 1024**3
 _KEPT_CHARS: Final = 256 * 1024
+_RUN: Final = TypeAdapter(CallbackRun)
 
 
 class _NotThere:
@@ -219,10 +219,10 @@ def ces_callback(request: pytest.FixtureRequest) -> Callable[..., CallbackRun]:
         ran = ces_callback(said="hello", state={"greeted": True}, tools={"look_up": {"result": 3}})
         assert ran.override is None
 
-    ``said`` is what the user said last, ``state`` are variables, ``tools`` answers in place of tools (or
-    functions of their arguments), ``llm_request``, ``llm_response``, ``tool``, ``args`` and ``tool_response``
-    are what callbacks get. What comes back is a :class:`~gcp_adk_store.ces.CallbackRun`; a callback that
-    raised fails the test, with its traceback.
+    ``said`` is what the user said last, ``state`` are variables, ``tools`` answers in place of tools, and
+    ``llm_request``, ``llm_response``, ``tool``, ``args`` and ``tool_response`` are what callbacks get. What
+    comes back is a :class:`~gcp_adk_store.ces.CallbackRun`; a callback that raised fails the test, with its
+    traceback.
     """
     if not _commands:
         pytest.fail(f"{_FUNCTION} is there for the tests that gcp-adk-store ces test runs", pytrace=False)
@@ -240,52 +240,25 @@ def ces_callback(request: pytest.FixtureRequest) -> Callable[..., CallbackRun]:
             raise TypeError(f"{_FUNCTION} has no argument {unknown[0]}; there are {', '.join(SUBJECTS)}")
         if request.path.parent.parent.name == "before_model_callbacks":
             subjects.setdefault("llm_request", {})
-        given = dict(tools or {})
-        functions = {name: given.pop(name) for name, answer in (tools or {}).items() if callable(answer)}
+        if functions := [name for name, answer in (tools or {}).items() if callable(answer)]:
+            raise TypeError(
+                f"{functions[0]} of tools is a function: give its answer, or replace {MODULE}.tools"
+            )
         asked = {
             "said": said,
             "state": dict(state or {}),
-            "tools": given,
-            "functions": list(functions),
+            "tools": dict(tools or {}),
             "subjects": {name: value for name, value in subjects.items() if value is not None},
         }
-        return _ask(host, asked, functions)
+        found = host.call({"callback": asked})
+        if "run" not in found:
+            pytest.fail(found["failed"], pytrace=False)
+        ran = _RUN.validate_python(found["run"])
+        if ran.error is not None:
+            pytest.fail(f"{ran.stdout}{ran.error.traceback}", pytrace=False)
+        return ran
 
     return run
-
-
-def _ask(
-    host: Conversation, asked: dict[str, Any], functions: Mapping[str, Callable[..., Any]]
-) -> CallbackRun:
-    """Ask for a run of the callback, and answer for the tools that are *functions* until it is over."""
-    raised: BaseException | None = None
-    found = host.call({"callback": asked})
-    while "call" in found:
-        try:
-            answer = functions[found["call"]](found["args"])
-            found = host.call({"answer": asyncio.run(answer) if inspect.iscoroutine(answer) else answer})
-        except BaseException as exc:  # noqa: BLE001  # the test raises it, such as what pytest.skip raises
-            raised = exc
-            found = host.call({"raised": True})
-    if "run" not in found and raised is not None:
-        raise raised
-    if "run" not in found:
-        pytest.fail(found["failed"], pytrace=False)
-    ran = _ran(found["run"])
-    if ran.error is not None:
-        pytest.fail(f"{ran.stdout}{ran.error.traceback}", pytrace=False)
-    return ran
-
-
-def _ran(message: dict[str, Any]) -> CallbackRun:
-    """Return the run that the command answered with."""
-    calls = [Call(**{**each, "error": _failure(each["error"])}) for each in message["calls"]]
-    changed = frozenset(message["changed"])
-    return CallbackRun(**{**message, "error": _failure(message["error"]), "calls": calls, "changed": changed})
-
-
-def _failure(message: dict[str, str] | None) -> RunFailure | None:
-    return None if message is None else RunFailure(**message)
 
 
 def _names() -> dict[str, Any]:

@@ -8,9 +8,8 @@ import os
 import site
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -21,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from gcp_adk_store.ces.apps import CODE_FILE
 from gcp_adk_store.ces.apps.layout import load_code, load_tools
 from gcp_adk_store.ces.guest.scanning import UNREADABLE
+from gcp_adk_store.ces.host.results import CallbackRun
 from gcp_adk_store.ces.host.settings import SessionKey
 from gcp_adk_store.ces.sandbox.bubblewrap import path_of_bubblewrap
 from gcp_adk_store.ces.sandbox.frames import encoded
@@ -139,8 +139,6 @@ class Asked:
     state: dict[str, Any]
     tools: dict[str, Any]
     """What is answered in place of tools."""
-    functions: list[str]
-    """Tools that the test answers itself."""
     subjects: dict[Literal["llm_request", "llm_response", "tool", "args", "tool_response"], Any]
 
 
@@ -148,42 +146,36 @@ class _PytestError(Exception):
     """The process of pytest broke the protocol."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallbackChecks(Checks):
-    """Runs tests of callbacks."""
+async def run_callback_tests(checks: Checks, files: Iterable[Path], *, walled: bool) -> list[Outcome]:
+    """Return what becomes of the tests of callbacks in *files*.
 
-    walled: bool
-    """Whether the tests themselves see nothing of the host."""
+    Args:
+        checks: What they are run on.
+        files: Of tests.
+        walled: Whether the tests themselves see nothing of the host.
 
-    async def run(self) -> list[Outcome]:
-        """Return what becomes of the tests.
-
-        Raises:
-            SandboxUnavailableError: no test, or no callback, can be run here.
-        """
-        return [outcome for file in self.files for outcome in await _File(self, file).run()]
+    Raises:
+        SandboxUnavailableError: no test, or no callback, can be run here.
+    """
+    return [outcome for file in files for outcome in await _File(checks, file, walled=walled).run()]
 
 
 @dataclass(slots=True)
 class _File:
     """One file of tests, and the process that runs it."""
 
-    checks: CallbackChecks
+    checks: Checks
     file: Path
+    walled: bool
     _outcomes: list[Outcome] = field(default_factory=list)
     _begun: Outcome | None = None
     _whole: bool = False
     _clock: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(_START_TIMEOUT_S))
     _last: float = math.inf
     """When the time of the whole file is over, on the clock of the event loop."""
-    _running: asyncio.Task[None] | None = None
-    """A run of the callback."""
-    _news: asyncio.Queue[dict[str, Any] | Exception] = field(default_factory=asyncio.Queue)
-    """Calls of tools that the test answers, and at last what became of the run."""
-    _answers: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue)
 
     async def run(self) -> list[Outcome]:
-        """Return what becomes of the tests of the file; raises as `CallbackChecks.run`."""
+        """Return what becomes of the tests of the file; raises as `run_callback_tests`."""
         ours, theirs = socket.socketpair()
         ours.settimeout(0)
         with ours:
@@ -192,14 +184,14 @@ class _File:
                     self.checks.app.folder.absolute(),
                     self.file.absolute(),
                     theirs.fileno(),
-                    walled=self.checks.walled,
+                    walled=self.walled,
                 )
             wrong: str | None = "the run was cancelled"
             try:
                 wrong = await self._listen(ours)
             finally:
                 # Behind walls nothing that follows the last message is seen: pytest's summary takes its time.
-                is_over = wrong is not None or (self._whole and self.checks.walled)
+                is_over = wrong is not None or (self._whole and self.walled)
                 await _end(process, at_once=is_over)
                 said = await output
         if self._begun is None and not self._whole:
@@ -224,16 +216,12 @@ class _File:
             return str(exc)
         except SandboxRunError as exc:
             return f"{_UNEXPECTED}: {exc}"
-        finally:
-            if self._running is not None:
-                self._running.cancel()
-                await asyncio.wait([self._running])
         self._whole = result is not None and result.get("status") in _FINISHED
         return None
 
     @property
     def _wall_s(self) -> float:
-        return (self.checks.settings.limits or Limits()).wall_s
+        return (self.checks.options["settings"].limits or Limits()).wall_s
 
     async def _handle(self, message: dict[str, Any]) -> dict[str, Any]:
         match message:
@@ -245,55 +233,21 @@ class _File:
                 self._clock.reschedule(min(now + self._wall_s, self._last))
             case {"outcome": content}:
                 self._outcomes.append(self._outcome(content))
-            case {"callback": content} if self._is_over():
-                self._running = asyncio.create_task(self._report(_valid(_ASKED, content)))
-                return await self._next()
-            case {"answer": _} | {"raised": _} if not self._is_over():
-                self._answers.put_nowait(message)
-                return await self._next()
-            case {"answer": _} | {"raised": _}:
-                pass  # nobody waits for it
+            case {"callback": content}:
+                return await self._ran(_valid(_ASKED, content))
             case _:
                 raise _PytestError(_UNEXPECTED)
         return {}
 
-    def _is_over(self) -> bool:
-        """Whether no run of the callback goes on, or has ended unheard."""
-        return self._news.empty() and (self._running is None or self._running.done())
-
-    async def _next(self) -> dict[str, Any]:
-        news = await self._news.get()
-        if isinstance(news, Exception):
-            raise news
-        return news
-
-    async def _report(self, asked: Asked) -> None:
-        try:
-            self._news.put_nowait(await self._ran(asked))
-        except Exception as exc:  # noqa: BLE001  # who waits for the news raises it
-            self._news.put_nowait(exc)
-
     async def _ran(self, asked: Asked) -> dict[str, Any]:
-        """Run a callback for a test, which answers for some of its tools."""
-        turn = asyncio.Lock()
-        self._answers = asyncio.Queue()  # without those that an earlier run did not wait for
-        tools = [MockTool(name=name, response=response) for name, response in asked.tools.items()]
-        tools += [MockTool(name=name, response=partial(self._answer, turn, name)) for name in asked.functions]
+        """Run a callback for a test, and return what came of it, or why nothing did."""
         try:
-            return {"run": await self._run(asked, tools)}
+            ran = await self._run(asked)
         except (InvalidInputError, OverloadedError, SandboxRunError) as exc:
             return {"failed": str(exc)}
+        return {"run": {**asdict(ran), "changed": sorted(ran.changed)}}
 
-    async def _answer(self, turn: asyncio.Lock, name: str, args: Mapping[str, Any]) -> Any:
-        """Return what the test answers in place of the tool *name*; calls in the background take turns."""
-        async with turn:
-            self._news.put_nowait({"call": name, "args": args})
-            answered = await self._answers.get()
-        if "answer" not in answered:
-            raise InvalidInputError(f"the test failed to answer in place of the tool {name}")
-        return answered["answer"]
-
-    async def _run(self, asked: Asked, mocks: Sequence[MockTool]) -> dict[str, Any]:
+    async def _run(self, asked: Asked) -> CallbackRun:
         """Run the callback beside the test on a session of its own."""
         checks, code = self.checks, self.file.parent / CODE_FILE
         if not code.resolve().is_relative_to(checks.app.folder.resolve()):
@@ -303,19 +257,16 @@ class _File:
             content = types.Content(role="user", parts=[types.Part(text=asked.said)])
             event = Event(author="user", invocation_id="turn", content=content)
             await checks.sessions.append_event(session, event)
-        mocked = {each.name for each in mocks}
-        tools: list[Tool] = [
-            each for each in load_tools(checks.app) if getattr(each, "name", None) not in mocked
-        ]
-        async with checks.runtime([*tools, *mocks]) as runtime:
-            ran = await runtime.run_callback(
+        tools: list[Tool] = [MockTool(name=name, response=each) for name, each in asked.tools.items()]
+        tools += [each for each in load_tools(checks.app) if getattr(each, "name", None) not in asked.tools]
+        async with checks.runtime(tools) as runtime:
+            return await runtime.run_callback(
                 self._kind(code),
                 load_code(code),
                 SessionKey.of_session(session),
                 invocation_id="turn",
                 **asked.subjects,
             )
-        return {**asdict(ran), "changed": sorted(ran.changed)}
 
     def _kind(self, code: Path) -> str:
         """Return which callback *code* is: as the app's configuration has it, else by its folder."""

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -13,9 +13,8 @@ from google.adk.sessions import InMemorySessionService, Session
 from gcp_adk_store.ces.apps.layout import AgentApp, load_code, load_tools
 from gcp_adk_store.ces.host.results import ToolRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
-from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey
-from gcp_adk_store.ces.http.policy import HttpPolicy
-from gcp_adk_store.ces.sandbox.interface import Sandbox, SandboxRunError
+from gcp_adk_store.ces.host.settings import SessionKey
+from gcp_adk_store.ces.sandbox.interface import SandboxRunError
 from gcp_adk_store.ces.testing.matching import OPERATORS, WITHOUT_VALUE, Expectation, JsonPath
 from gcp_adk_store.ces.testing.nodes import Nodes, line_of, read_all
 from gcp_adk_store.ces.testing.outcomes import Case, Outcome
@@ -121,24 +120,15 @@ class Checks:
     """What tests of an app are run on."""
 
     app: AgentApp
-    files: Sequence[Path]
-    """Of tests."""
-    sandbox: Sandbox
-    http: HttpPolicy
-    settings: RuntimeSettings
+    options: Mapping[str, Any]
+    """Of each :class:`PythonRuntime`, such as ``sandbox`` and ``settings``."""
     variables: Mapping[str, Any]
     """In place of declared defaults, or beside them."""
     sessions: InMemorySessionService = field(default_factory=InMemorySessionService, init=False)
 
     def runtime(self, tools: Iterable[Tool]) -> PythonRuntime:
         """Return a runtime with *tools*."""
-        return PythonRuntime(
-            self.sessions,
-            tools=tools,
-            http=self.http,
-            sandbox=self.sandbox,
-            settings=self.settings,
-        )
+        return PythonRuntime(self.sessions, tools=tools, **self.options)
 
     async def session(self, state: Mapping[str, Any]) -> Session:
         """Return a new session, with *state* beside the variables of the app."""
@@ -148,68 +138,67 @@ class Checks:
         )
 
 
-class ToolChecks(Checks):
-    """Runs tests of tools."""
+async def run_tool_tests(checks: Checks, files: Iterable[Path]) -> list[Outcome]:
+    """Return what becomes of the tests of tools in *files*.
 
-    async def run(self) -> list[Outcome]:
-        """Return what becomes of the tests.
-
-        Raises:
-            SandboxUnavailableError: no code can be run here.
-        """
-        tests = read_all(self.files, read_tool_tests)
-        async with self.runtime(load_tools(self.app) if tests else ()) as runtime:
-            return [
-                each if isinstance(each, Outcome) else await self._outcome_of(each, runtime) for each in tests
-            ]
-
-    async def _outcome_of(self, test: ToolTest, runtime: PythonRuntime) -> Outcome:
-        if test.subject not in self.app.tool_names:
-            known = ", ".join(sorted(self.app.tool_names)) or "none"
-            return test.ended("error", [f"unknown tool {test.subject}; known: {known}"])
-        began = time.perf_counter()
-        try:
-            run = await self._call(test, runtime)
-        except (InvalidInputError, SandboxRunError) as exc:
-            output = exc.output if isinstance(exc, SandboxRunError) else ""
-            return test.ended("error", [str(exc)], stdout=output, began=began)
-        wrong = [
-            f"{where} {failure} ({test.path}:{each.line})"
-            for where, document, expected in (
-                ("response", run.response, test.response),
-                ("variables", run.variables, test.variables_after),
-            )
-            for each in expected
-            if (failure := each.failure(document))
+    Raises:
+        SandboxUnavailableError: no code can be run here.
+    """
+    tests = read_all(files, read_tool_tests)
+    async with checks.runtime(load_tools(checks.app) if tests else ()) as runtime:
+        return [
+            each if isinstance(each, Outcome) else await _outcome_of(each, checks, runtime) for each in tests
         ]
-        if run.error is not None and not (wrong or any(map(_is_of_error, test.response))):
-            wrong.append("the tool raised an exception that the test does not expect")
-        if wrong and run.error is not None:
-            wrong.append(run.error.traceback.rstrip() or str(run.error))
-        return test.ended("failed" if wrong else "passed", wrong, stdout=run.stdout, began=began)
 
-    async def _call(self, test: ToolTest, runtime: PythonRuntime) -> ToolRun:
-        context = dict(test.context or {})
-        given = {name: value for name, value in test.variables.items() if value is not None}
-        missing = test.variables.keys() - {*given, *self.app.variables, *self.variables}
-        if missing:
-            raise InvalidInputError(f"the app declares no variable {min(missing)} with a default")
-        state: dict[str, Any] = {}
-        for name in _STATE:
-            state |= context.pop(name, None) or {}
-        said = [context.pop(name, None) for name in _USER_CONTENT]
-        session = await self.session({**state, **given})
-        key = SessionKey.of_session(session)
-        options: dict[str, Any] = {"user_content": said[0] or said[1], "context": context or None}
-        if test.mock_config is not None:
-            options["mocks"] = MockConfig.from_json(test.mock_config)
-        tool = next((each for each in self.app.tools if each.name == test.subject), None)
-        if tool is None:
-            return await runtime.call_tool(test.subject, test.args, key, **options)
-        # Mocks are of what it calls, not of the tool that is tested.
-        options |= {"execution": tool.execution, "timeout_s": tool.timeout_s}
-        run = await runtime.run_tool(load_code(tool.path), tool.name, test.args, key, **options)
-        return await run.finished()
+
+async def _outcome_of(test: ToolTest, checks: Checks, runtime: PythonRuntime) -> Outcome:
+    if test.subject not in checks.app.tool_names:
+        known = ", ".join(sorted(checks.app.tool_names)) or "none"
+        return test.ended("error", [f"unknown tool {test.subject}; known: {known}"])
+    began = time.perf_counter()
+    try:
+        run = await _call(test, checks, runtime)
+    except (InvalidInputError, SandboxRunError) as exc:
+        output = exc.output if isinstance(exc, SandboxRunError) else ""
+        return test.ended("error", [str(exc)], stdout=output, began=began)
+    wrong = [
+        f"{where} {failure} ({test.path}:{each.line})"
+        for where, document, expected in (
+            ("response", run.response, test.response),
+            ("variables", run.variables, test.variables_after),
+        )
+        for each in expected
+        if (failure := each.failure(document))
+    ]
+    if run.error is not None and not (wrong or any(map(_is_of_error, test.response))):
+        wrong.append("the tool raised an exception that the test does not expect")
+    if wrong and run.error is not None:
+        wrong.append(run.error.traceback.rstrip() or str(run.error))
+    return test.ended("failed" if wrong else "passed", wrong, stdout=run.stdout, began=began)
+
+
+async def _call(test: ToolTest, checks: Checks, runtime: PythonRuntime) -> ToolRun:
+    context = dict(test.context or {})
+    given = {name: value for name, value in test.variables.items() if value is not None}
+    missing = test.variables.keys() - {*given, *checks.app.variables, *checks.variables}
+    if missing:
+        raise InvalidInputError(f"the app declares no variable {min(missing)} with a default")
+    state: dict[str, Any] = {}
+    for name in _STATE:
+        state |= context.pop(name, None) or {}
+    said = [context.pop(name, None) for name in _USER_CONTENT]
+    session = await checks.session({**state, **given})
+    key = SessionKey.of_session(session)
+    options: dict[str, Any] = {"user_content": said[0] or said[1], "context": context or None}
+    if test.mock_config is not None:
+        options["mocks"] = MockConfig.from_json(test.mock_config)
+    tool = next((each for each in checks.app.tools if each.name == test.subject), None)
+    if tool is None:
+        return await runtime.call_tool(test.subject, test.args, key, **options)
+    # Mocks are of what it calls, not of the tool that is tested.
+    options |= {"execution": tool.execution, "timeout_s": tool.timeout_s}
+    run = await runtime.run_tool(load_code(tool.path), tool.name, test.args, key, **options)
+    return await run.finished()
 
 
 def _is_of_error(expectation: Expectation) -> bool:

@@ -168,8 +168,8 @@ async def test(folder: Path, app: Path, *, chosen: _TestOptions) -> Result:
     with 1 if a test fails or is malformed, with 2 if no test is found, the tests cannot run, or
     the app has problems.
     """
-    from gcp_adk_store.ces.testing.callback_checks import CallbackChecks  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.testing.tool_tests import ToolChecks  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.callback_checks import run_callback_tests  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.testing.tool_tests import Checks, run_tool_tests  # noqa: PLC0415  # likewise
 
     place = chosen.tests or folder
     of_tools = [] if chosen.only == "callbacks" else _tool_files(place)
@@ -180,13 +180,11 @@ async def test(folder: Path, app: Path, *, chosen: _TestOptions) -> Result:
         )
     if of_callbacks and importlib.util.find_spec("pytest") is None:
         raise CannotLookError(f"callbacks are tested by pytest: {how_to_install('testing')}; or --only tools")
-    shared: dict[str, Any] = {"variables": chosen.variables}
-    shared["app"] = chosen.read_app(app, allow_problems=chosen.allow_problems)
-    shared |= {"http": chosen.http(), "settings": chosen.settings()}
+    read = chosen.read_app(app, allow_problems=chosen.allow_problems)
     async with chosen.opened_sandbox() as sandbox:
-        outcomes = await ToolChecks(files=of_tools, sandbox=sandbox, **shared).run()
-        walled = chosen.sandbox != "inprocess"
-        outcomes += await CallbackChecks(files=of_callbacks, walled=walled, sandbox=sandbox, **shared).run()
+        checks = Checks(app=read, variables=chosen.variables, options=chosen.runtime(sandbox=sandbox))
+        outcomes = await run_tool_tests(checks, of_tools)
+        outcomes += await run_callback_tests(checks, of_callbacks, walled=chosen.sandbox != "inprocess")
     return report(outcomes, junit=chosen.junit)
 
 
@@ -266,7 +264,7 @@ async def evaluate(folder: Path, app: Path, *, chosen: _EvaluateOptions) -> Resu
     if not found:
         raise CannotLookError("no evaluation has such a name or tag")
     async with chosen.opened_sandbox() as sandbox:
-        given = {**chosen.conversation(), "sandbox": sandbox, "use_fakes": chosen.fakes or read.uses_fakes}
+        given = {**chosen.conversation(sandbox), "use_fakes": chosen.fakes or read.uses_fakes}
         runs = EvaluationRuns(
             app=read,
             **_answering(read, chosen),

@@ -271,11 +271,13 @@ class CodeOptions(Options):
         except InvalidInputError as exc:
             raise CannotLookError(f"--shared-variable: {exc}") from exc
 
-    def runtime(self, mocks: dict[str, Any] | None) -> dict[str, Any]:
-        """Return the options of a runtime, by name."""
+    def runtime(
+        self, mocks: dict[str, Any] | None = None, sandbox: "Sandbox | None" = None
+    ) -> dict[str, Any]:
+        """Return the options of a runtime, by name; without *sandbox* it opens its own."""
         return {
             "http": self.http(),
-            "sandbox": self.sandbox,
+            "sandbox": sandbox or self.sandbox,
             "settings": self.settings(),
             "mocks": None if mocks is None else ces.MockConfig.from_json(mocks),
         }
@@ -323,14 +325,14 @@ class TalkOptions(AppOptions):
             raise CannotLookError("give one of --model and --script")
         return self.model if self.script is None else ces.ScriptedModel.from_file(self.script)
 
-    def conversation(self) -> dict[str, Any]:
-        """Return the options of a conversation, by name."""
+    def conversation(self, sandbox: "Sandbox | None" = None) -> dict[str, Any]:
+        """Return the options of a conversation, by name; without *sandbox* it opens its own."""
 
         def show(_key: "ces.SessionKey", shown: "ces.RunLog") -> None:
             click.echo(visible(shown.text), err=True)
 
         return {
-            **self.runtime(self.mocks),
+            **self.runtime(self.mocks, sandbox),
             "allow_problems": self.allow_problems,
             "use_fakes": self.fakes,
             "note_run": show if self.log else None,

@@ -43,10 +43,7 @@ def test_third():
     pass
 """
 
-LARGE = (
-    "dict(call=dict(callback="
-    "dict(said=None, state={'a': 'x' * 2_000_000}, tools={}, functions=[], subjects={})))"
-)
+LARGE = "dict(call=dict(callback=dict(said=None, state={'a': 'x' * 2_000_000}, tools={}, subjects={})))"
 """A run whose answer no channel holds that nobody reads."""
 
 

@@ -165,32 +165,15 @@ def test_nothing_is_changed_reached_or_started():
 
 
 def test_it_answers_in_place_of_a_tool(ces_callback):
-    asked = []
-    ces_callback(tools={{"half": lambda args: asked.append(args) or {{"result": 1}}}})
-    assert asked == [{{"number": 1}}]
-
-
-def test_what_it_raises_is_its_own(ces_callback):
-    def half(args):
-        raise KeyError(args["number"])
-
-    with pytest.raises(KeyError, match="1"):
-        ces_callback(tools={{"half": half}})
-
-
-def test_that_a_tool_skips(ces_callback):
-    ces_callback(tools={{"half": lambda args: pytest.skip("not here")}})
-
-
-def test_an_answer_that_comes_late_is_to_no_later_call(ces_callback):
-    (host,) = callback_tests._commands
-    host.call({{"raised": True}})
-    assert ces_callback(tools={{"half": lambda args: {{"result": 1}}}}).variables["second"] is True
+    (call,) = ces_callback(tools={{"half": {{"result": 1}}}}).calls
+    assert (call.asked, call.text) == ({{"number": 1}}, '{{"result": 1}}')
+    with pytest.raises(TypeError, match="half of tools is a function: give its answer"):
+        ces_callback(tools={{"half": lambda args: 1}})
 
 
 def test_only_callbacks_beside_tests_are_run():
     (host,) = callback_tests._commands
-    asked = {{"said": None, "state": {{}}, "tools": {{}}, "functions": [], "subjects": {{}}}}
+    asked = {{"said": None, "state": {{}}, "tools": {{}}, "subjects": {{}}}}
     assert "secret" not in str(host.call({{"callback": {{**asked, "file": {secret!r}}}}}))
 
 
@@ -284,13 +267,12 @@ ENDS = {
         *("right", "raises as expected", "raises as a whole", "context", "later", "mocked", "a stand-in"),
         *("test_with_mocks", "test_in_the_sandbox", "test_apart", "test_nothing_of_the_host_is_there"),
         *("test_nothing_is_changed_reached_or_started", "test_it_answers_in_place_of_a_tool"),
-        *("test_only_callbacks_beside_tests_are_run", "test_what_it_raises_is_its_own"),
+        *("test_only_callbacks_beside_tests_are_run", "test_what_is_not_json_is_said"),
         *("test_what_is_no_argument_is_said", "test_that_imports_late", "test_the_second_wish_hands_over"),
-        *("test_what_is_not_json_is_said", "test_an_answer_that_comes_late_is_to_no_later_call"),
     },
     "failed": {"wrong", "raises", "raises unexpectedly", "test_wrong", "test_that_raises"},
     "error": {"nobody", "undeclared"},
-    "skipped": {"test_left_out", "test_that_a_tool_skips"},
+    "skipped": {"test_left_out"},
 }
 
 
