@@ -1,11 +1,9 @@
 """Run test files of callbacks by pytest: each in a process of its own, which reports only on its own file."""
 
-import ast
 import asyncio
 import contextlib
 import math
 import os
-import site
 import socket
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,12 +17,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from gcp_adk_store.ces.apps import CODE_FILE
 from gcp_adk_store.ces.apps.layout import load_code, load_tools
-from gcp_adk_store.ces.guest.scanning import UNREADABLE
 from gcp_adk_store.ces.host.results import CallbackRun
 from gcp_adk_store.ces.host.settings import SessionKey
 from gcp_adk_store.ces.sandbox.bubblewrap import path_of_bubblewrap
 from gcp_adk_store.ces.sandbox.frames import encoded
-from gcp_adk_store.ces.sandbox.interface import Limits, SandboxRunError, SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.interface import (
+    Limits,
+    SandboxProtocolError,
+    SandboxRunError,
+    SandboxUnavailableError,
+)
 from gcp_adk_store.ces.sandbox.supervision import Conversation
 from gcp_adk_store.ces.testing.outcomes import Outcome
 from gcp_adk_store.ces.testing.tool_tests import Checks
@@ -101,8 +103,6 @@ def _seen(folder: Path) -> Iterator[str]:
     yield from _SYSTEM
     yield from dict.fromkeys((sys.base_prefix, sys.prefix))
     yield from map(str, others)
-    with contextlib.suppress(AttributeError):  # not in every virtual environment
-        yield site.getusersitepackages()
     yield str(_OURS)
     yield str(folder)
 
@@ -126,7 +126,6 @@ _START_TIMEOUT_S: Final = 60.0
 """Until pytest begins with the file; before that it imports ADK."""
 _EXIT_TIMEOUT_S: Final = 5.0
 """Until it ends after its last message."""
-_UNEXPECTED: Final = "sent an invalid message"
 _FINISHED: Final = (0, 1, 5)
 """Exit codes of a pytest that reported every test: all passed, some failed, the file has no test."""
 
@@ -140,10 +139,6 @@ class Asked:
     tools: dict[str, Any]
     """What is answered in place of tools."""
     subjects: dict[Literal["llm_request", "llm_response", "tool", "args", "tool_response"], Any]
-
-
-class _PytestError(Exception):
-    """The process of pytest broke the protocol."""
 
 
 async def run_callback_tests(checks: Checks, files: Iterable[Path], *, walled: bool) -> list[Outcome]:
@@ -212,10 +207,10 @@ class _File:
                 result = await Conversation(frames, self._handle, limits).run(first)
         except TimeoutError:
             return f"did not end within {_START_TIMEOUT_S if self._begun is None else self._wall_s:g} s"
-        except (_PytestError, InvalidInputError) as exc:
+        except InvalidInputError as exc:
             return str(exc)
         except SandboxRunError as exc:
-            return f"{_UNEXPECTED}: {exc}"
+            return f"sent an invalid message: {exc}"
         self._whole = result is not None and result.get("status") in _FINISHED
         return None
 
@@ -236,7 +231,7 @@ class _File:
             case {"callback": content}:
                 return await self._ran(_valid(_ASKED, content))
             case _:
-                raise _PytestError(_UNEXPECTED)
+                raise SandboxProtocolError(f"it is of no known kind: {str([*message])[:80]}")
         return {}
 
     async def _ran(self, asked: Asked) -> dict[str, Any]:
@@ -283,14 +278,10 @@ class _File:
 def _functions(file: Path) -> int:
     """Return how many functions *file* has that are tests, as its text says, and at least 1."""
     try:
-        nodes = ast.walk(ast.parse(file.read_bytes()))
-    except (OSError, *UNREADABLE):
+        found = file.read_bytes().count(b"def test")
+    except OSError:
         return 1
-    found = (
-        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")
-        for node in nodes
-    )
-    return min(max(sum(found), 1), _FUNCTIONS)
+    return min(max(found, 1), _FUNCTIONS)
 
 
 async def _end(process: asyncio.subprocess.Process, *, at_once: bool) -> None:
@@ -311,4 +302,4 @@ def _valid(adapter: TypeAdapter[Valid], message: object) -> Valid:
     try:
         return adapter.validate_python(message)
     except ValidationError as exc:
-        raise _PytestError(f"{_UNEXPECTED}: {exc}") from exc
+        raise SandboxProtocolError(str(exc)) from exc

@@ -58,45 +58,44 @@ _OUTCOMES: Final = 10_000
 """Of a report; those beyond are counted."""
 _ORDER: Final = ("failed", "error", "skipped", "passed")
 _NAME: Final = 1000
-_SHORT_NAME: Final = 100
 _SAYS: Final = 20
 _TEXT: Final = 16 * 1024
+_SHORTEST: Final = 16
 _ALL: Final = 1024 * 1024
-"""Characters of a name, and of one beyond the last; texts of an outcome, characters of a text, and of all."""
+"""Characters of a name; texts of an outcome, characters of one, the least of one, and of all."""
 
 
 def bounded(outcomes: Iterable[Outcome]) -> list[Outcome]:
     """Return *outcomes* as reports show them: the first 10,000, each text by its end, a megabyte of all.
 
-    What code prints, and what test files report, can be as much as the sandbox lets out. Short texts come
-    first, so that a flood leaves out none of the others, and so do tests that failed. The last outcome counts
-    those that are left out, and failed if one of them did.
+    What code prints, and what test files report, can be as much as the sandbox lets out. All texts have one
+    limit, by which a flood loses its beginning and leaves out none of the others. Tests that failed go before
+    those that did not. The last outcome counts those that are left out, and failed if one of them did.
     """
-    found = list(outcomes)
-    kept = found
-    if len(found) > _OUTCOMES:
-        by_status = sorted(range(len(found)), key=lambda number: _ORDER.index(found[number].status))
-        kept = [found[number] for number in sorted(by_status[:_OUTCOMES])]
-        left_out = (f"[{len(found) - _OUTCOMES:,} tests are left out]",)
-        kept.append(replace(found[by_status[_OUTCOMES]], name="others", says=left_out, stdout=""))
-    left = _ALL
-    for number in sorted(range(len(kept)), key=lambda number: sum(map(len, _texts(kept[number])))):
-        each, texts = kept[number], []
-        for text in _texts(each):
-            texts.append(_end_of(text, min(_TEXT, left)))
-            left = max(left - len(text), 0)
-        *says, stdout = texts
-        most = _NAME if left else _SHORT_NAME
-        name, subject = each.name[:most], each.subject[:most]
-        left = max(left - len(name) - len(subject), 0)
-        kept[number] = replace(each, name=name, subject=subject, says=tuple(says), stdout=stdout)
-    return kept
+    kept = list(outcomes)
+    if len(kept) > _OUTCOMES:
+        by_status = sorted(range(len(kept)), key=lambda number: _ORDER.index(kept[number].status))
+        left_out = (f"[{len(kept) - _OUTCOMES:,} tests are left out]",)
+        others = replace(kept[by_status[_OUTCOMES]], name="others", says=left_out, stdout="")
+        kept = [*(kept[number] for number in sorted(by_status[:_OUTCOMES])), others]
+    texts = [text for each in kept for text in (each.name, each.subject, *_texts(each))]
+    most = _TEXT
+    while most > _SHORTEST and sum(min(len(text), most) for text in texts) > _ALL:
+        most //= 2
+    return [_cut(each, most) for each in kept]
 
 
 def _texts(outcome: Outcome) -> tuple[str, ...]:
     more = len(outcome.says) - _SAYS
     said = (*outcome.says[:_SAYS], f"[{more:,} more are left out]") if more > 0 else outcome.says
     return (*said, outcome.stdout)
+
+
+def _cut(outcome: Outcome, most: int) -> Outcome:
+    """Return *outcome* with the last *most* characters of each text, and the first of its names."""
+    *says, stdout = (_end_of(text, most) for text in _texts(outcome))
+    name, subject = (name[: min(most, _NAME)] for name in (outcome.name, outcome.subject))
+    return replace(outcome, name=name, subject=subject, says=tuple(says), stdout=stdout)
 
 
 def _end_of(text: str, most: int) -> str:
