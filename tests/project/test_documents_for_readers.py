@@ -310,14 +310,6 @@ async def test_the_status_of_each_error_is_on_the_page_of_servers() -> None:
     assert {*shown} <= {*answered}
 
 
-@pytest.mark.parametrize("name", sorted(gcp_adk_store.__all__))
-def test_every_public_name_is_there_and_documented(name: str) -> None:
-    """The package's root is the whole of what a user must know."""
-    public = getattr(gcp_adk_store, name)
-
-    assert (public.__doc__ or "").strip()
-
-
 def test_the_advice_on_pythons_collector_is_what_the_example_does(tmp_path: Path) -> None:
     """And can be followed as it stands."""
     (advice,) = blocks("docs/performance.md", "python")
