@@ -63,6 +63,7 @@ def test_the_demo_needs_python_and_the_emulators_alone() -> None:
     assert [PIP, UV.folder, ".venv-docs"] == names(plan(BARE, ["docs"], root=ROOT))
     assert [PIP, UV.folder] == names(plan(BARE, ["uv"], root=ROOT))
     assert ".venv" in names(plan(BARE, ["docs", "curl"], root=ROOT))
+    assert [UV.folder] == names(plan(dataclasses.replace(BARE, has_wheel=True), ["uv"], root=ROOT))
 
 
 def test_the_tests_need_all_and_wait_only_for_what_they_stand_on() -> None:
@@ -80,22 +81,6 @@ def test_the_tests_need_all_and_wait_only_for_what_they_stand_on() -> None:
         "emulators": {".venv"},
         ".cache/ces": {".venv"},
     } == after
-
-
-def test_pip_is_unpacked_once() -> None:
-    """Environments that are made later find it."""
-    decided = plan(dataclasses.replace(BARE, has_wheel=True), ["python"], root=ROOT)
-
-    assert [UV.folder, ".venv"] == names(decided)
-    assert (".venv", PIP) == decided.steps[1].commands[0][-2:]
-
-
-def test_every_step_can_run_after_those_before_it() -> None:
-    """So that none waits for ever."""
-    done: set[str] = set()
-    for step in plan(BARE, PARTS, root=ROOT).steps:
-        assert step.after <= done
-        done.add(step.name)
 
 
 def test_root_installs_on_the_machine_and_a_user_into_the_clone() -> None:
@@ -152,8 +137,8 @@ def test_ubuntus_chromium_is_refused() -> None:
     assert "install Google Chrome" in decided.remedy
 
 
-def test_a_mac_runs_the_core() -> None:
-    """For which everything is installed; the rest is said at once."""
+def test_other_systems_are_told_what_they_cannot_have() -> None:
+    """A Mac runs the core, for which all is installed; a Python without pip lacks the module ensurepip."""
     mac = dataclasses.replace(
         BARE, system="Darwin", distribution="", manager="brew", has_pip=True, missing=frozenset(ALL) - {CURL}
     )
@@ -161,14 +146,7 @@ def test_a_mac_runs_the_core() -> None:
     assert [UV.folder, ".venv", "emulators"] == names(plan(mac, ["emulators", "curl"], root=ROOT))
     assert "make test-core, which needs none of it" == plan(mac, TEST, root=ROOT).remedy
 
-
-def test_a_python_without_pip_is_reported_where_nothing_brings_one() -> None:
-    """Debian divides it so, and has the package."""
-    decided = plan(
-        dataclasses.replace(READY, manager="dnf", has_pip=False, outdated=BARE.outdated),
-        ["python"],
-        root=ROOT,
-    )
+    decided = plan(dataclasses.replace(BARE, manager="dnf"), ["python"], root=ROOT)
 
     assert () == decided.steps
     assert "ensurepip" in decided.missing[0]

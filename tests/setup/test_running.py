@@ -32,35 +32,21 @@ def test_steps_run_side_by_side(tmp_path: Path) -> None:
     assert ["a: started", "b: started"] == out.getvalue().splitlines()[:2]
 
 
-def test_a_step_runs_after_what_it_stands_on(tmp_path: Path) -> None:
-    """In the order that the plan says."""
-    made = tmp_path / "made"
-    steps = [step("first", f"open({str(made)!r}, 'w')"), step("then", f"open({str(made)!r})", after="first")]
-
-    assert [] == run(steps, root=tmp_path, out=io.StringIO())
-
-
 def test_all_failures_are_reported_together(tmp_path: Path) -> None:
-    """With the end of what was said; what stands on one of them is not tried."""
+    """With the end of what was said; what stands on one of them is not tried. A missing program is one."""
     steps = [
         step("a", "import sys; sys.exit('no network')"),
         step("b", "import sys; sys.exit('no room')"),
         step("c", "open('c', 'w')", after="a"),
+        Step(name="d", installs="d", commands=(("/nowhere/program",),)),
     ]
     out = io.StringIO()
     failed = sorted(run(steps, root=tmp_path, out=out))
 
-    assert 2 == len(failed)
+    assert 3 == len(failed)
     assert "no network" in failed[0]
     assert str(tmp_path / ".cache/setup/a.log") in failed[0]
     assert "no room" in failed[1]
+    assert "/nowhere/program" in failed[2]
     assert "c: started" not in out.getvalue()
     assert not (tmp_path / "c").exists()
-
-
-def test_a_program_that_is_missing_is_a_failure(tmp_path: Path) -> None:
-    """As any other."""
-    absent = Step(name="a", installs="a", commands=(("/nowhere/program",),))
-    (failed,) = run([absent], root=tmp_path, out=io.StringIO())
-
-    assert "/nowhere/program" in failed

@@ -1,9 +1,7 @@
 """The module for Dataflow makes a template of the jobs that the command has, and starts them."""
 
-import base64
 import json
 import re
-import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -53,8 +51,6 @@ def test_a_schedule_launches_the_template_as_its_own_account(plan: Mapping[str, 
         "google_service_account.launcher[0].email"
         in taken["oauth_token"][0]["service_account_email"]["references"]
     )
-    if target.get("body"):  # unknown before an apply: it names the workers' account
-        assert base64.b64decode(target["body"])
 
 
 def test_the_grants_are_those_that_jobs_need(plan: Mapping[str, Any]) -> None:
@@ -84,7 +80,7 @@ def test_the_grants_are_those_that_jobs_need(plan: Mapping[str, Any]) -> None:
 
 
 def test_no_schedule_makes_no_launcher(plans: Callable[..., Mapping[str, Any]]) -> None:
-    """And what the output says to run is one command, of words that a shell takes."""
+    """And the output says what to run instead."""
     shown = plans("modules/bulk_jobs", jobs={"once": JOBS["once"]})
     resources = [each["type"] for each in shown["planned_values"]["root_module"]["resources"]]
     text = (ROOT / "terraform/modules/bulk_jobs/outputs.tf").read_text()
@@ -92,4 +88,3 @@ def test_no_schedule_makes_no_launcher(plans: Callable[..., Mapping[str, Any]]) 
     assert 1 == resources.count("google_service_account")
     assert "google_cloud_scheduler_job" not in resources
     assert "gcloud dataflow flex-template run" in text
-    assert shlex.split("--parameters='^~^a=b c~d=e'") == ["--parameters=^~^a=b c~d=e"]

@@ -11,7 +11,7 @@ from tests.support.documents import all_blocks, blocks, documents
 from tests.terraform.command import Terraform
 from tests.terraform.conftest import REQUIRED
 from tests.terraform.declared import FOLDERS, TERRAFORM, outputs, resources, variables
-from tests.terraform.tables import tables, with_tables
+from tests.terraform.tables import with_tables
 from tools.setup.tools import ROOT
 
 KEY = "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/wrapping"
@@ -31,16 +31,6 @@ def test_the_tables_of_a_readme_are_current(folder: str) -> None:
     text = (TERRAFORM / folder / "README.md").read_text()
 
     assert with_tables(text, folder) == text
-
-
-def test_tables_have_what_the_files_declare() -> None:
-    """Of an object its fields with their defaults, of a resource its file."""
-    made = tables("modules/adk_store")
-
-    assert "| `location` | `string` | required | Location of the database" in made
-    assert "| `object({ bucket = string, prefix = optional(string) })` | `null` |" in made
-    assert "| `bucket_url` | URL of the bucket" in made
-    assert "| `storage.tf` | `google_storage_bucket.this` |" in made
 
 
 def test_what_it_makes_is_in_the_readme(plans: Callable[..., Mapping[str, Any]]) -> None:
@@ -143,12 +133,7 @@ def test_terraform_commands_of_the_documents_name_what_is_declared() -> None:
 def test_every_folder_is_in_the_overview() -> None:
     """Modules and examples, by their READMEs."""
     overview = (ROOT / "terraform/README.md").read_text()
-    folders = [
-        f"{parent}/{folder.name}"
-        for parent in ("modules", "examples")
-        for folder in (ROOT / "terraform" / parent).iterdir()
-    ]
 
-    assert sorted(f"{folder}/README.md" for folder in folders) == sorted(
+    assert [f"{folder}/README.md" for folder in FOLDERS] == sorted(
         re.findall(r"\]\((\S+README\.md)\)", overview)
     )
