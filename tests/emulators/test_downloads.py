@@ -2,10 +2,9 @@
 
 import fcntl
 import hashlib
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +31,6 @@ OTHER = hashlib.shake_128(b"another").digest(len(CONTENT))
 LIMITS = DownloadLimits(stall_s=0.5, total_s=20, pause_s=0.01)
 OTHERWISE = "put it there"
 Fetch = Callable[..., Path]
-# Downloads what its arguments name, and prints how far it is.
-DOWNLOADING = """
-import sys
-from pathlib import Path
-from gcp_adk_store.testing.downloads import PinnedFile, download
-url, size, sha256, folder = sys.argv[1:]
-file = PinnedFile(name="file.jar", url=url, size=int(size), sha256=sha256)
-download(file, Path(folder), otherwise="put it there", on_bytes=lambda there: print(there, flush=True))
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -80,16 +70,14 @@ def names(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir() if each.suffix != ".lock")
 
 
-def downloading(file: PinnedFile, folder: Path) -> subprocess.Popen[str]:
-    """Begin to download the file in another process."""
-    words = [file.url, str(file.size), file.sha256, str(folder)]
-    return subprocess.Popen([sys.executable, "-c", DOWNLOADING, *words], stdout=subprocess.PIPE, text=True)
+def test_a_file_is_downloaded_once(server: FileServer, fetch: Fetch, tmp_path: Path) -> None:
+    """It gets its name when it is whole; the next call asks nothing. Its length need not be announced.
 
-
-def test_a_file_is_downloaded_once(server: FileServer, fetch: Fetch) -> None:
-    """It gets its name when it is whole; the next call asks nothing. Its length need not be announced."""
-    counts: list[int] = []
-    path = fetch(on_bytes=counts.append)
+    What is reported is on the disk already: a process that is killed leaves it to the next.
+    """
+    counts: list[tuple[int, int]] = []
+    part = tmp_path / "a/b/file.jar.part"
+    path = fetch(on_bytes=lambda there: counts.append((there, part.stat().st_size)))
     again = fetch()
 
     assert path == again
@@ -97,7 +85,8 @@ def test_a_file_is_downloaded_once(server: FileServer, fetch: Fetch) -> None:
     assert ["file.jar"] == names(path.parent)
     assert [None] == server.ranges
     assert sorted(counts) == counts
-    assert len(CONTENT) == counts[-1]
+    assert (len(CONTENT), len(CONTENT)) == counts[-1]
+    assert all(there == kept for there, kept in counts)
 
     path.unlink()
     server.answers = [announcing(None, CONTENT)]
@@ -128,21 +117,11 @@ def test_a_file_that_changed_meanwhile_is_taken_anew(server: FileServer, fetch: 
     assert [None, "bytes=100000-"] == server.ranges
 
 
-def test_another_process_goes_on_where_one_ended(server: FileServer, fetch: Fetch) -> None:
-    """A call that gave up leaves what it has for the next, and says so."""
-    server.answers = [cut_after(400_000), status(503), status(503), status(503)]
-    with pytest.raises(EmulatorError) as caught:
-        fetch()
-    asked = len(server.requests)
-
-    assert "0.4 MB of 1.0 MB are in" in str(caught.value)
-    assert CONTENT == fetch().read_bytes()
-    assert ["bytes=400000-"] == server.ranges[asked:]
-
-
 @pytest.mark.parametrize(
     ("left", "asked"),
     [
+        # As a call that gave up leaves it for the next.
+        (CONTENT[:400_000], ["bytes=400000-"]),
         # Of another file, only the SHA-256 can show it; then all is taken once more.
         (OTHER[:300_000], ["bytes=300000-", None]),
         # As a process leaves it that ends before it renames; one that is longer is dropped.
@@ -292,6 +271,8 @@ def test_a_server_that_is_not_there_is_named(server: FileServer, fetch: Fetch) -
     assert "ftp://there/file is not an http:// or https:// URL" in hidden
     assert "password" not in hidden
     assert "from a malformed URL: the connection failed (Invalid IPv6 URL" in refusal(fetch, url="http://[")
+    server.answers = [cut_after(400_000), *[status(503)] * 3]
+    assert "0.4 MB of 1.0 MB are in" in refusal(fetch)
 
 
 def test_a_proxy_of_the_environment_is_used(
@@ -348,8 +329,8 @@ def test_a_folder_that_cannot_be_written_is_named(server: FileServer, tmp_path: 
     assert 1 == len(server.requests)
 
 
-def test_two_processes_download_once(server: FileServer, tmp_path: Path) -> None:
-    """The second waits for the first, and takes what it brought."""
+def test_two_calls_download_once(server: FileServer, fetch: Fetch) -> None:
+    """The second waits for the first, and takes what it brought; a lock keeps processes apart as threads."""
     reached, go = threading.Event(), threading.Event()
 
     def held(handler: Any) -> None:
@@ -358,38 +339,13 @@ def test_two_processes_download_once(server: FileServer, tmp_path: Path) -> None
         well(handler)
 
     server.answers = [held]
-    file = pinned(server.url)
-    with downloading(file, tmp_path) as first:
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(fetch)
         assert reached.wait(60)
-        seen: list[int] = []
+        second = fetch(on_bytes=lambda _: go.set())
 
-        def report(there: int) -> None:
-            seen.append(there)
-            go.set()
-
-        path = download(file, tmp_path, otherwise=OTHERWISE, limits=LIMITS, on_bytes=report)
-        output = first.communicate(timeout=60)[0]
-
-    assert (CONTENT, f"{len(CONTENT)}") == (path.read_bytes(), output.split()[-1])
+    assert CONTENT == first.result().read_bytes() == second.read_bytes()
     assert 1 == len(server.requests)
-    assert seen
-
-
-def test_a_process_that_is_killed_leaves_what_it_has(server: FileServer, tmp_path: Path) -> None:
-    """Its lock ends with it, and the next goes on after the bytes that are there."""
-    server.answers = [stalling_after(700_000)]
-    file = pinned(server.url)
-    part = tmp_path / "file.jar.part"
-    with downloading(file, tmp_path) as killed:
-        assert killed.stdout is not None
-        assert killed.stdout.readline()
-        killed.kill()
-    there = part.stat().st_size
-    path = download(file, tmp_path, otherwise=OTHERWISE, limits=LIMITS)
-
-    assert CONTENT == path.read_bytes()
-    assert there > 0
-    assert [None, f"bytes={there}-"] == server.ranges
 
 
 def test_the_wait_for_another_process_has_an_end(server: FileServer, tmp_path: Path) -> None:

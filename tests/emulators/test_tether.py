@@ -1,4 +1,4 @@
-"""The tether ends its command whenever its own parent is gone, and else says how the command ended."""
+"""The tether ends its command when it is asked to end; test_launch.py shows what else ends it."""
 
 import contextlib
 import signal
@@ -22,10 +22,6 @@ print(os.getpid(), flush=True)
 while True:
     signal.pause()
 """
-PARENT = """
-import subprocess, sys
-subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE).wait()
-"""
 
 pytestmark = pytest.mark.linux
 
@@ -47,53 +43,15 @@ def start() -> Iterator[Start]:
         yield start
 
 
-@pytest.mark.parametrize(("command", "status"), [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137)])
-def test_the_status_of_the_command_is_passed_on(start: Start, command: str, status: int) -> None:
-    """The tether exits as the command did and adds nothing to its output, though its own input is open."""
-    process = start(*TETHER, "sh", "-c", f"echo started; {command}")
-    process.wait(60)
-
-    assert (status, b"started\n", b"") == (process.returncode, *process.communicate())
-
-
-def _close(process: Process) -> None:
-    assert process.stdin is not None
-    process.stdin.close()
-
-
-def _speak(process: Process) -> None:
-    assert process.stdin is not None
-    process.stdin.write(b"\n")
-    process.stdin.flush()
-
-
-@pytest.mark.parametrize("end", [_close, _speak, Process.terminate])
-def test_the_command_ends_with_its_tether(start: Start, end: Callable[[Process], None]) -> None:
-    """The command is gone when the tether is: its input closed or spoke, or it was asked to end."""
-    process = start(*TETHER, *LASTING)
-    command = _pid_printed_by(process)
-    end(process)
-
-    assert 128 + signal.SIGTERM == process.wait(60)
-    assert has_ended(command, within_s=0)
-
-
-def test_a_command_that_will_not_end_is_killed(start: Start) -> None:
-    """One that ignores SIGTERM has two seconds. It ends, too, when the parent is killed."""
-    process = start(*TETHER, sys.executable, "-c", DEAF)
-    command = _pid_printed_by(process)
-    _close(process)
-
-    assert 128 + signal.SIGKILL == process.wait(60)
-    assert has_ended(command, within_s=0)
-
-    parent = start(sys.executable, "-c", PARENT, *TETHER, *LASTING)
-    command = _pid_printed_by(parent)
-    parent.kill()
-
-    assert has_ended(command, within_s=10)
-
-
-def _pid_printed_by(process: Process) -> int:
+@pytest.mark.parametrize(
+    ("program", "number"), [(LASTING, signal.SIGTERM), ([sys.executable, "-c", DEAF], signal.SIGKILL)]
+)
+def test_the_command_ends_with_its_tether(start: Start, program: list[str], number: signal.Signals) -> None:
+    """The command is gone when the tether is; one that ignores SIGTERM has two seconds."""
+    process = start(*TETHER, *program)
     assert process.stdout is not None
-    return int(process.stdout.readline())
+    command = int(process.stdout.readline())
+    process.terminate()
+
+    assert 128 + number == process.wait(60)
+    assert has_ended(command, within_s=0)

@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 
 import pytest
 from google.api_core.exceptions import PreconditionFailed
@@ -12,9 +10,6 @@ from google.cloud import storage
 from gcp_adk_store.testing.storage_emulator.exchange import ApiError
 from gcp_adk_store.testing.storage_emulator.resources import Preconditions, Version, check_etags
 from tests.emulators.storage.conftest import Call
-from tests.support.lengths import at_length
-
-WRITERS = 50
 
 
 def refusal(decide: Callable[[], None]) -> int | None:
@@ -167,24 +162,3 @@ def test_generations_grow_and_metagenerations_count_patches(bucket: storage.Buck
     assert sorted(set(generations)) == generations
     assert len(str(generations[0])) == len(str(int(blob.time_created.timestamp() * 1e6)))
     assert (1, 2, generations[-1]) == (written, blob.metageneration, int(blob.generation))
-
-
-def test_one_of_fifty_concurrent_creators_wins(bucket: storage.Bucket) -> None:
-    """Whoever creates first wins; everyone else learns it by 412 and by nothing else."""
-    barrier = Barrier(WRITERS)
-
-    def create(name: str, writer: int) -> str:
-        barrier.wait()
-        try:
-            bucket.blob(name).upload_from_string(str(writer), if_generation_match=0, retry=None)
-        except PreconditionFailed:
-            return "lost"
-        return f"won {writer}"
-
-    with ThreadPoolExecutor(WRITERS) as pool:
-        for turn in range(at_length(1, 5)):
-            name = f"o{turn}"
-            outcomes = list(pool.map(create, [name] * WRITERS, range(WRITERS)))
-            winner = bucket.blob(name).download_as_bytes().decode()
-
-            assert sorted([*["lost"] * (WRITERS - 1), f"won {winner}"]) == sorted(outcomes)
