@@ -191,8 +191,6 @@ class ArtifactVersions:
         """
         async with self._limiter.permit(key):  # saves of one process do not compete with each other
             known = None if again else self._latest.look(key).version
-            if not again:
-                _count_lookup(hit=known is not None)
             own = _Own(save_id, saw) if again else None
             begin = known + 1 if known is not None else await self._free(key, own)
             if isinstance(begin, Done):
@@ -214,6 +212,8 @@ class ArtifactVersions:
                 if not gone.maybe_applied:
                     raise
                 return await self._copied(key, save_id, gone)
+            if not again:
+                _count_lookup(hit=known is not None)
             if saved is not None:
                 self._latest.put(key, saved)
                 return saved

@@ -12,7 +12,7 @@ from tests.support.ready_programs import ready_programs
 BUDGETS = {
     "append": [16, 10],
     "get": [10, 7],
-    "save": [10, 4],
+    "save": [9, 4],
     "remember": [15, 6],
     "search": [10, 11],
     "erase": [12, 8],
