@@ -19,7 +19,7 @@ from gcp_adk_store.model.payloads import Payload, PayloadRef
 from gcp_adk_store.model.session_fields import Expiry
 from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState, split_scopes
-from gcp_adk_store.sessions.append.encode import EventEncoder
+from gcp_adk_store.sessions.append.commit import EventEncoder
 from gcp_adk_store.sessions.describe.decide import require_described
 from gcp_adk_store.sessions.fork.format import in_commits, made_header
 from gcp_adk_store.sessions.lifecycle.building import SessionBuilder

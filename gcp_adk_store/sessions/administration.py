@@ -11,7 +11,7 @@ from gcp_adk_store.kernel.process import Closing
 from gcp_adk_store.model.history import Point, Redaction, require_point, require_reason
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import DEFAULT_AGE_S, Garbage, require_age
-from gcp_adk_store.sessions.append.encode import EventEncoder
+from gcp_adk_store.sessions.append.commit import EventEncoder
 from gcp_adk_store.sessions.archive.decide import SessionArchive
 from gcp_adk_store.sessions.archive.run import archive
 from gcp_adk_store.sessions.collect import Collector

@@ -20,9 +20,9 @@ from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.session_fields import Expiry
 from gcp_adk_store.model.sessions import read_of
 from gcp_adk_store.sessions.administration import SessionAdministration
-from gcp_adk_store.sessions.append.commit import SessionRecorder
 from gcp_adk_store.sessions.append.content_hooks import ContentHooks
 from gcp_adk_store.sessions.append.queue import QueuedAppend
+from gcp_adk_store.sessions.append.recorder import SessionRecorder
 from gcp_adk_store.sessions.append.run import Appender
 from gcp_adk_store.sessions.append.turn import ENTERED, held
 from gcp_adk_store.sessions.describe.decide import Description, SessionInfo

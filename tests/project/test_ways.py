@@ -10,7 +10,7 @@ from tests.support.documents import ROOT
 from tests.support.ready_programs import ready_programs
 
 BUDGETS = {
-    "append": [16, 10],
+    "append": [14, 8],
     "get": [10, 7],
     "save": [9, 4],
     "remember": [15, 6],

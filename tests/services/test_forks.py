@@ -25,7 +25,7 @@ STILL = {"GRPC_ENABLE_FORK_SUPPORT": "0"}
 
 FREED = """
 import os, sys
-from gcp_adk_store.kernel.operation import OwnProcess
+from gcp_adk_store.kernel.process import OwnProcess
 
 class Channels:
     def __init__(self):

@@ -193,7 +193,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "an append is judged by the events that are left of a session that goes",
-        "When requests fail", "sessions/append/commit.py",
+        "When requests fail", "sessions/append/recorder.py",
         "            if newest is not None:\n                return stored, newest\n",
         "            return stored, stored.tail if newest is None else newest\n",
         (*_LIVES, *_POINTS),
@@ -240,7 +240,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "a handle gets what it missed behind its own events",
-        "Operation by operation", "sessions/append/encode.py",
+        "Operation by operation", "sessions/append/handles.py",
         "    session.events[:] = [*before, *new, *unstored]\n",
         "    session.events[:] = [*held, *(one for one in new if one not in held), *unstored]\n",
         ("merging",),
@@ -519,15 +519,15 @@ DEFECTS: Final = (
     Defect(
         "a redelivery is believed without a look at storage",
         "Limits", "sessions/append/run.py",
-        "            if known and await self._recorder.holds(key, encoded.append):\n                return self._recognised(key, first)\n            if self._recomputes(first)",
-        "            if known:\n                return self._recognised(key, first)\n            if self._recomputes(first)",
+        "        if known and await self._recorder.holds(key, first.encoded.append):\n            return True\n",
+        "        if known:\n            return True\n",
         ("redelivering",),
         "only storage's word counts for a redelivery",
     ),
     Defect(
         "a process forgets what it recognised",
         "Limits", "sessions/append/run.py",
-        "        self._delivered.put((key, redelivered.event.id), value=True)\n", "",
+        "                self._delivered.put((key, first.event.id), value=True)\n", "",
         ("redelivering",),
         "a process that recognised an event recognises it again, through any handle",
     ),

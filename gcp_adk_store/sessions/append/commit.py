@@ -1,49 +1,116 @@
-"""Append events to sessions, each exactly once, and move old ones into segments."""
+"""Encode events, and append them to sessions, each exactly once."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Any
 
-from gcp_adk_store.codec.encode import Spilled
-from gcp_adk_store.codec.segments import sealed_tail
+from google.adk.events import Event
+
+from gcp_adk_store.codec.encode import EncodedEvent, Spilled, bounds_of, encode_event, spill_scopes
 from gcp_adk_store.codec.writes import Write, Written
 from gcp_adk_store.errors import (
     InvalidInputError,
     OutcomeUnknownError,
     SessionConflictError,
     SessionMissingError,
-    StoreError,
 )
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import Lru, offload
+from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.transact import (
     CHANGED,
     Attempts,
-    Changed,
     Commit,
     Decision,
     Done,
-    commit_once,
-    read_whole,
     transact,
 )
-from gcp_adk_store.model.appends import Append, Marker, holds
+from gcp_adk_store.model.appends import Append, Marker, text_of, turns_of
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.session_fields import Expiry, Turn
 from gcp_adk_store.model.sessions import AppendOutcome, StoredSession, events_to_resolve, resolve_outcome
-from gcp_adk_store.sessions.append.encode import EncodedAppend
+from gcp_adk_store.model.state import is_light, own, persistent, split_scopes
+from gcp_adk_store.sessions.append.recorder import SessionRecorder
 from gcp_adk_store.sessions.append.turn import HeldTurn
-from gcp_adk_store.sessions.lifecycle.run import SessionLifecycle
-from gcp_adk_store.sessions.read.completion import Found
-from gcp_adk_store.sessions.read.reader import SessionReader, segment_missing
-from gcp_adk_store.sessions.read.storage import SessionStorage
+from gcp_adk_store.settings import SessionLimits
 
 logger = logging.getLogger(__name__)
 
-_MOST_REFUSED: Final = 1_000
-"""Sessions whose conflicts wait for their next append; those of the oldest are not counted."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedAppend:
+    """An event on its way into storage."""
+
+    append: Append
+    change: Spilled
+    """Its change of state, and all payloads that must be written before it."""
+    delta: dict[str, Any]
+    """The part of its change of state that is stored, as the event keeps it."""
+    state: dict[str, Any]
+    """The same as the caller's session keeps it: with the caller's own maps and lists, if JSON does not
+    change them. ADK records what an agent writes into one of them while the session holds that object."""
+    encoded: EncodedEvent
+
+    def held(self, event: Event) -> Event:
+        """Return *event* as a later read returns it: the same object if JSON does not change it."""
+        # Comparing a large event would block the event loop.
+        return event if not self.encoded.is_payload and event == self.encoded.event else self.encoded.event
+
+
+class EventEncoder:
+    """Limits that events and state are encoded within, and where their payloads go."""
+
+    def __init__(self, limits: SessionLimits, place: PayloadPlace) -> None:
+        self._limits = limits
+        self._place = place
+
+    async def of_state(self, state: Mapping[str, Any]) -> Spilled:
+        """Return *state* as it is stored.
+
+        Raises:
+            InvalidInputError: a key or a value cannot be stored.
+        """
+        light = is_light(state)
+        _, spilled = await offload(lambda: self._spill(state, light=light), light=light)
+        return spilled
+
+    async def encode(self, event: Event) -> EncodedAppend:
+        """Return *event* as it is stored.
+
+        Raises:
+            InvalidInputError: the event is not JSON, or a piece of it is too large.
+        """
+        light = is_light(event)
+        delta, state, encoded, change = await offload(lambda: self._encode(event, light=light), light=light)
+        if encoded.payloads:
+            change = replace(change, session=[*change.session, *encoded.payloads])
+        append = Append(
+            texts=(encoded.text,),
+            timestamp=encoded.event.timestamp,
+            delta=change.state,
+            spilled=frozenset(payload.ref.place for payload in change.session),
+            turns=turns_of(encoded.event),
+            last_text=text_of(encoded.event),
+        )
+        return EncodedAppend(append=append, change=change, delta=delta, state=state, encoded=encoded)
+
+    def _encode(
+        self, event: Event, *, light: bool
+    ) -> tuple[dict[str, Any], dict[str, Any], EncodedEvent, Spilled]:
+        given = event.actions.state_delta
+        delta, change = self._spill(given, light=light)
+        encoded = encode_event(event, state_delta=delta, limits=self._limits, place=self._place, light=light)
+        return delta, {key: own(given[key], value) for key, value in delta.items()}, encoded, change
+
+    def _spill(self, state: Mapping[str, Any], *, light: bool) -> tuple[dict[str, Any], Spilled]:
+        """Return the part of *state* that is stored, and how it is stored."""
+        kept, warnings = persistent(state, bounds=bounds_of(self._limits), light=light)
+        for warning in warnings:
+            logger.warning("%s", warning, extra=telemetry.log_fields())
+        scopes = split_scopes(kept)
+        return kept, spill_scopes(scopes, limits=self._limits, place=self._place, light=light)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,80 +136,6 @@ class Look:
 
 class PartlyHeldError(Exception):
     """Some events of an append are stored already: nothing was written, and each has to go alone."""
-
-
-class SessionRecorder:
-    """Appends to the sessions below one prefix of a database."""
-
-    def __init__(self, storage: SessionStorage, reader: SessionReader) -> None:
-        self.storage = storage
-        self.reader = reader
-        self.lifecycle = SessionLifecycle(storage, reader)
-        self.refused: Lru[SessionKey, int] = Lru(_MOST_REFUSED)
-        """Conflicts of appends that were refused, which the next append of the session counts."""
-
-    async def holds(self, key: SessionKey, append: Append) -> bool:
-        """Return whether exactly these events are stored, since any time before."""
-        stored, newest = await self.newest(key, lambda _: None)
-        return stored is not None and all(holds({*newest}, text) for text in append.texts)
-
-    async def newest(
-        self, key: SessionKey, at_least: Callable[[StoredSession], int | None]
-    ) -> tuple[StoredSession | None, Sequence[str]]:
-        """Return the session as it is now, ``None`` if it is gone, and its newest events as texts.
-
-        Raises:
-            StoredDataError: a segment is missing.
-        """
-
-        async def look() -> tuple[StoredSession | None, Sequence[str]] | Changed:
-            stored = await self.reader.stored(key)
-            if stored is None or stored.has_expired:
-                return None, ()
-            newest = await self.reader.newest(stored, at_least=at_least(stored))
-            if newest is not None:
-                return stored, newest
-            # Without these events, nobody can say that one is not stored.
-            if await self.reader.lost(stored) is None:
-                raise segment_missing(stored)
-            return CHANGED
-
-        return await read_whole(self.storage.documents.deadline_s, look)
-
-    async def missed(self, key: SessionKey, marker: Marker) -> Found | None:
-        """Return what others wrote since *marker*; ``None`` if it cannot be read."""
-        try:
-            return await self.reader.since(key, marker)
-        except StoreError as exc:
-            # The event is stored, so the append succeeds. The next append conflicts and learns.
-            telemetry.warn(logger, "merged, but what others wrote is not read yet", exc)
-            return None
-
-    async def seal(self, key: SessionKey, marker: Marker | None) -> Marker | None:
-        """Move the tail into a segment, and return the new *marker*.
-
-        Sealing never fails: a later append moves a tail that cannot be moved now.
-        """
-        now = self.storage.documents.clock.now()
-        try:
-            stored = await self.reader.stored(key)
-            if stored is None or not stored.tail:
-                return marker
-            segment = sealed_tail(stored, await self.reader.windows.before_tail(stored))
-            writes = self.storage.layout.seal(stored, segment, now=now)
-            written = await commit_once(self.storage.documents, writes)
-        except StoreError as exc:
-            # The append before it is stored, so it must not fail.
-            telemetry.warn(logger, "sealing is put off", exc)
-            return marker
-        if written is None:
-            return marker  # the handle's next append learns the new update time
-        self.reader.tails.sealed(stored.marker)
-        self.reader.followed.committed(writes, written)
-        if marker != stored.marker:
-            return marker
-        expiry = stored.expiry and stored.expiry.with_part_until(stored.expiry.of_new_part(now))
-        return replace(stored.marker, update_time=written[0].update_time, expiry=expiry)
 
 
 @dataclass(slots=True)
@@ -177,15 +170,11 @@ class Appending:
     _merged: bool = False
     _conflicts: int = 0
 
-    async def record(self) -> Appended:
-        """Store the events and their change of state in one commit, exactly once.
+    async def prepare(self) -> None:
+        """Find what the first commit requires, and put the payloads of the append.
 
         Raises:
-            SessionMissingError, SessionConflictError, OutcomeUnknownError: as the service's ``append_event``.
-            TurnLostError: the turn has ended; nothing was written.
-            InvalidInputError: the document would exceed Firestore's limits even with its tail sealed.
-            PartlyHeldError: the tail holds some of the events.
-            UnavailableError: Firestore refused until the deadline; nothing was written.
+            SessionMissingError, InvalidInputError, UnavailableError: as :meth:`record`.
         """
         if self.marker is not None:
             self.base = self.marker
@@ -195,12 +184,36 @@ class Appending:
                 raise SessionMissingError
             self.base, self.merging, self._is_behind = seen.marker, True, True
         await self._spill()
+
+    async def record(self, *, may_seal: bool = True) -> Appended:
+        """Store the events and their change of state in one commit, exactly once.
+
+        With *may_seal*, a document that is full moves its tail into a segment first.
+
+        Raises:
+            SessionMissingError, SessionConflictError, OutcomeUnknownError: as the service's ``append_event``.
+            TurnLostError: the turn has ended; nothing was written.
+            InvalidInputError: the document would exceed Firestore's limits even with its tail sealed.
+            PartlyHeldError: the tail holds some of the events.
+            UnavailableError: Firestore refused until the deadline; nothing was written.
+        """
+        if self.hold is not None:
+            self.base = self.hold.newest(self.base)
+        self._conflicts = self.recorder.refused.lookup(self.key) or 0
         try:
-            appended = await self._store()
+            appended = await transact(
+                self.recorder.storage.documents, self._look, self._decide, known=(None,)
+            )
         except InvalidInputError:
+            if not may_seal:
+                raise
             # A full document may have events to seal; otherwise the same error comes again.
             self.base = await self.recorder.seal(self.key, self.base) or self.base
-            appended = await self._store()
+            return await self.record(may_seal=False)
+        except SessionConflictError:
+            if self._conflicts:
+                self.recorder.refused.put(self.key, self._conflicts)
+            raise
         return appended if self.marker is not None else replace(appended, marker=None)
 
     async def _spill(self) -> None:
@@ -235,18 +248,6 @@ class Appending:
     async def _put(self) -> None:
         storage, epoch = self.recorder.storage, self.base.epoch
         await storage.put(self.key, epoch, self.change, parts_at=self._parts_at)
-
-    async def _store(self) -> Appended:
-        """Commit until the append is stored, or another write conflicts with it."""
-        if self.hold is not None:
-            self.base = self.hold.newest(self.base)
-        self._conflicts = self.recorder.refused.lookup(self.key) or 0
-        try:
-            return await transact(self.recorder.storage.documents, self._look, self._decide, known=(None,))
-        except SessionConflictError:
-            if self._conflicts:
-                self.recorder.refused.put(self.key, self._conflicts)
-            raise
 
     async def _look(self) -> Look:
         """Read the session after a refusal, and find what became of the append."""
@@ -300,12 +301,15 @@ class Appending:
         if self.base.redactions != self._redactions:
             await self._put()  # a redaction may have removed equal payloads
             self._redactions = self.base.redactions
-        self._expiry = await self.recorder.lifecycle.extend(
-            self.key,
-            self.base,
-            spilled=self.append.spilled,
-            new_part=self._parts_at if self.change.session else None,
-        )
+        if self.base.expiry is None:
+            self._expiry = None
+        else:
+            self._expiry = await self.recorder.lifecycle.extend(
+                self.key,
+                self.base,
+                spilled=self.append.spilled,
+                new_part=self._parts_at if self.change.session else None,
+            )
         self._released = self.hold.released if self.hold is not None and self.is_last else None
         self._sent = await self._encoded()
         return self._sent

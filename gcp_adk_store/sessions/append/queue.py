@@ -18,7 +18,7 @@ from gcp_adk_store.kernel.concurrency import Limiter, Permit
 from gcp_adk_store.kernel.operation import Operation
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import without_temporary
-from gcp_adk_store.sessions.append.encode import EncodedAppend
+from gcp_adk_store.sessions.append.commit import EncodedAppend
 from gcp_adk_store.sessions.append.turn import HeldTurn
 
 logger = logging.getLogger(__name__)

@@ -13,15 +13,14 @@ from gcp_adk_store.kernel.operation import paced
 from gcp_adk_store.model.appends import Append, mark, marker_of
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.state import apply_temporary
-from gcp_adk_store.sessions.append.commit import Appended, Appending, PartlyHeldError, SessionRecorder
-from gcp_adk_store.sessions.append.encode import (
+from gcp_adk_store.sessions.append.commit import (
+    Appended,
+    Appending,
     EncodedAppend,
     EventEncoder,
-    Follower,
-    HeldEvents,
-    learn,
-    rewound,
+    PartlyHeldError,
 )
+from gcp_adk_store.sessions.append.handles import Follower, learn, rewound
 from gcp_adk_store.sessions.append.queue import (
     InFlightAppends,
     PendingAppends,
@@ -30,8 +29,10 @@ from gcp_adk_store.sessions.append.queue import (
     again,
     report_unawaited,
 )
+from gcp_adk_store.sessions.append.recorder import SessionRecorder
 from gcp_adk_store.sessions.append.turn import HeldTurn
 from gcp_adk_store.sessions.read.completion import Found
+from gcp_adk_store.sessions.read.known import HeldEvents
 from gcp_adk_store.settings import SessionLimits
 
 
@@ -190,30 +191,41 @@ class Appender:
     async def _lead(self, key: SessionKey, first: QueuedAppend) -> Event:
         """Store an append that has the permit, and those behind it that go in the same commit."""
         async with self._running.permit():
-            if first.held is None:
-                apply_temporary(first.session, first.event)
-                if first.hold is not None:
-                    first.hold.claims(first.event)
-            encoded = first.encoded or await self._encoder.encode(first.event)
-            known = self._is_known(key, first)
-            if known and await self._recorder.holds(key, encoded.append):
-                return self._recognised(key, first)
-            if self._recomputes(first):
-                encoded = await self._rewind(key, first)
-                if known and await self._recorder.holds(key, encoded.append):
-                    return self._recognised(key, first)
-            first.encoded = encoded
+            if await self._is_stored(key, first):
+                # Also a handle that was read without the event knows it from now on.
+                self._delivered.put((key, first.event.id), value=True)
+                return first.trimmed()
             group = [first]
             try:
                 await paced()  # appends that were requested meanwhile begin, and share this commit
                 await self._gather(key, group)
-                await self._store(key, group)
+                try:
+                    await self._commit(key, group, is_last=True)
+                except (InvalidInputError, PartlyHeldError):
+                    if len(group) == 1:
+                        raise
+                    await self._commit_each(key, group)
             except BaseException as exc:
                 self._fail(key, group, exc)
                 for member in group[1:]:
                     member.end(again(exc) if isinstance(exc, StoreError) else exc)
                 raise
             return first.event
+
+    async def _is_stored(self, key: SessionKey, first: QueuedAppend) -> bool:
+        """Encode the event of *first*; return whether storage has it already."""
+        if first.held is None:
+            apply_temporary(first.session, first.event)
+            if first.hold is not None:
+                first.hold.claims(first.event)
+        first.encoded = first.encoded or await self._encoder.encode(first.event)
+        known = self._is_known(key, first)
+        if known and await self._recorder.holds(key, first.encoded.append):
+            return True
+        if not self._recomputes(first):
+            return False
+        encoded = await self._rewind(key, first)
+        return known and await self._recorder.holds(key, encoded.append)
 
     def _recomputes(self, waiting: QueuedAppend) -> bool:
         """Return whether the state delta of an event depends on what is stored now."""
@@ -223,11 +235,6 @@ class Appender:
         """Encode an event of ADK's rewind, whose change of state depends on what is stored now."""
         waiting.encoded = await self._encoder.encode(await rewound(self._reader, key, waiting.event))
         return waiting.encoded
-
-    def _recognised(self, key: SessionKey, redelivered: QueuedAppend) -> Event:
-        """Remember an event that storage has, also for handles that were read without it; return it."""
-        self._delivered.put((key, redelivered.event.id), value=True)
-        return redelivered.trimmed()
 
     def _require_whole(self, group: Sequence[QueuedAppend]) -> None:
         """Require that no event of the same handle before one of *group* failed, if it was pending.
@@ -286,19 +293,12 @@ class Appender:
         markers = marker_of(first.session), marker_of(following.session)
         return self._merging and None not in markers
 
-    async def _store(self, key: SessionKey, group: Sequence[QueuedAppend]) -> None:
-        """Store *group*, together or else one by one, and set the outcomes of all but the first.
+    async def _commit_each(self, key: SessionKey, group: Sequence[QueuedAppend]) -> None:
+        """Store each of *group* alone, and set the outcomes of all but the first.
 
         Raises:
-            StoreError: that of the first, or of all.
+            StoreError: that of the first.
         """
-        try:
-            await self._commit(key, group, is_last=True)
-        except (InvalidInputError, PartlyHeldError):
-            if len(group) == 1:
-                raise
-        else:
-            return
         failure = None
         for member in group:
             try:
@@ -330,6 +330,7 @@ class Appender:
             is_last=is_last and self._queues.first(key, group[0].loop) is None,
             anew=partial(self._rewind, key, group[0]) if self._recomputes(group[0]) else None,
         )
+        await appending.prepare()
         appended = await appending.record()
         await paced(is_step=True)  # the answers of many may come at once
         encoded = [member.encoded for member in group if member.encoded is not None]

@@ -5,10 +5,14 @@ has. When it seals the tail, the new segment keeps what the window has of the ev
 read of another process takes this segment and the tail.
 """
 
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Final, Protocol, Self
+
+from google.adk.events import Event
+from google.adk.sessions import Session
 
 from gcp_adk_store.codec.decode import StoredEvent, decode_event
 from gcp_adk_store.codec.packing import pack_window, unpack_segment
@@ -338,3 +342,42 @@ class WindowReader:
             raise StoredDataError(
                 f"{self._reader.place_of(stored, number)}: window: {exc}; run: gcp-adk-store fsck --repair"
             ) from exc
+
+
+class HeldEvents:
+    """Ids of the events of callers' sessions, as long as the sessions live.
+
+    With them, an append does not search a history of thousands of events. A caller may change the list of
+    events: if it no longer ends as before, it is read again. An exchange in the middle stays unnoticed: such
+    an event, delivered again, is recognised only if this process stored it lately.
+
+    Calls that concern one session must not overlap.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[int, _Held] = {}
+
+    def holds(self, session: Session, event_id: str) -> bool:
+        """Return whether *session* holds an event of this id."""
+        key = id(session)
+        held = self._of.get(key)
+        if held is None or held.session() is not session or not held.is_start_of(session.events):
+            held = self._of[key] = _Held(weakref.ref(session, lambda _: self._of.pop(key, None)))
+        held.learn(session.events)
+        return event_id in held.ids
+
+
+class _Held:
+    def __init__(self, session: "weakref.ref[Session]") -> None:
+        self.session = session
+        self.ids: set[str] = set()
+        self._count = 0
+        self._last: Event | None = None
+
+    def is_start_of(self, events: Sequence[Event]) -> bool:
+        return self._count <= len(events) and (self._count == 0 or events[self._count - 1] is self._last)
+
+    def learn(self, events: Sequence[Event]) -> None:
+        self.ids.update(event.id for event in events[self._count :])
+        self._count = len(events)
+        self._last = events[-1] if events else None

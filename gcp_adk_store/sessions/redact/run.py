@@ -31,8 +31,8 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef, StoredPayload
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
-from gcp_adk_store.sessions.append.commit import SessionRecorder
-from gcp_adk_store.sessions.append.encode import EventEncoder
+from gcp_adk_store.sessions.append.commit import EventEncoder
+from gcp_adk_store.sessions.append.recorder import SessionRecorder
 from gcp_adk_store.sessions.read.completion import Past, decoded, refs_in, segment_in
 from gcp_adk_store.sessions.read.reader import SessionReader, segment_missing
 from gcp_adk_store.sessions.read.storage import SessionStorage

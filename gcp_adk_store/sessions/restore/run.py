@@ -18,7 +18,7 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef, StoredPayload
 from gcp_adk_store.model.session_fields import Expiry, runs_of
 from gcp_adk_store.model.sessions import StoredSession
-from gcp_adk_store.sessions.append.encode import EventEncoder
+from gcp_adk_store.sessions.append.commit import EventEncoder
 from gcp_adk_store.sessions.lifecycle.run import SessionArtifacts, SessionLifecycle
 from gcp_adk_store.sessions.read.completion import Past, refs_in
 from gcp_adk_store.sessions.read.reader import SessionReader
