@@ -6,7 +6,7 @@ from typing import Final
 from gcp_adk_store.ces import RunFailure, RuntimeSettings
 from gcp_adk_store.ces.host.invocation import Invocation
 from gcp_adk_store.ces.host.results import Answer, Delta
-from gcp_adk_store.ces.host.session_runs import Opened, SessionRuns
+from gcp_adk_store.ces.host.session_runs import SessionRuns
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation import journal
 from tests.simulation.fleet import Actor, Fleet
@@ -34,14 +34,14 @@ async def run(actor: Actor, name: str, *, fails: bool) -> None:
         actor.memory["runs"] = SessionRuns(actor.store.sessions, None, SETTINGS)
     runs: SessionRuns = actor.memory["runs"]
 
-    async def work(opened: Opened) -> Answer:
+    async def work(invocation: Invocation) -> Answer:
         actor.memory["running"] = actor.memory.get("running", 0) + 1
         assert actor.memory["running"] == 1, "two runs of one session overlap in their process"
         try:
             await asyncio.sleep(actor.random(len(name)).uniform(0, 0.3))
         finally:
             actor.memory["running"] -= 1
-        names = [*opened.state.get("names", ()), name]
+        names = [*invocation.context["state"].get("names", ()), name]
         error = RunFailure(type="ValueError", message="it fails", traceback="") if fails else None
         delta = Delta(changed={"names": names}, removed=[])
         return Answer(delta=delta, error=error)

@@ -4,14 +4,14 @@ import asyncio
 import inspect
 import json
 import time
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, Final
 
 from gcp_adk_store.ces.guest.contract import VERSION, HostCall
 from gcp_adk_store.ces.host.admission import Room, places_of
-from gcp_adk_store.ces.host.invocation import Invocation, ToolCall, failure_of, new_call_id
+from gcp_adk_store.ces.host.invocation import Invocation, failure_of
 from gcp_adk_store.ces.host.results import Answer, Call, Delta, Reply, RunFailure, read_host_call
 from gcp_adk_store.ces.host.settings import RuntimeSettings
 from gcp_adk_store.ces.http.fetching import HttpAccess, Outgoing
@@ -59,8 +59,7 @@ class Host:
     engine: "Engine"
     """What runs it, and the runs within it."""
     invocation: Invocation
-    clocks: Sequence[Clock]
-    """Of the run and those that it is within, the first one first."""
+    """With the clock of the run itself."""
     calls: list[Call] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     ending: RunFailure | None = None
@@ -103,7 +102,7 @@ class Host:
             "background calls that the code did not wait for took longer than the "
             f"{seconds:g} s of wall_s after its end"
         )
-        async with self.clocks[-1].limit(seconds, says):
+        async with self.invocation.clocks[-1].limit(seconds, says):
             replies = await asyncio.gather(*self._begun.values())
         for reply in replies:
             changed = changed.then(reply.answer.delta, before=before)
@@ -162,16 +161,9 @@ class Host:
         return reply
 
     async def _of_tool(self, question: HostCall) -> Reply:
-        call = ToolCall(
-            name=question["tool"],
-            args=question["args"],
-            state=question["state"],
-            invocation=self.invocation,
-            function_call_id=new_call_id(),
-            clocks=self.clocks,
-        )
+        call, args = self.invocation.calling(question["tool"], question["state"]), question["args"]
         try:
-            return await self.engine.stand_in(call) or await self.engine.of_tool(call)
+            return await self.engine.stand_in(call, args) or await self.engine.of_tool(call, args)
         except TooDeepError as exc:
             says = (
                 f"tools call each other deeper than {exc}: max_depth is {self.engine.settings.max_depth}, "
@@ -241,15 +233,13 @@ class Engine:
         request: Mapping[str, Any],
         invocation: Invocation,
         *,
-        clocks: Sequence[Clock] = (),
         timeout_s: float | None = None,
     ) -> Answer:
         """Return what became of *request*, with everything done that its code asked for.
 
         Args:
-            request: What the code's process gets.
+            request: What the code's process gets, beside its context.
             invocation: Of the run.
-            clocks: Of the runs that this one is within; they stand still while it waits for a sandbox.
             timeout_s: Its wall time, where the settings have no limits.
 
         Raises:
@@ -257,18 +247,20 @@ class Engine:
             SandboxError: its process had no answer, or no memory for one.
             InvalidInputError: it, or what its code is answered, is too large for the sandbox.
         """
+        clocks, context = invocation.clocks, invocation.context
         if len(clocks) >= self._room.levels:
             raise TooDeepError(self._room.levels - 1)
         limits = self._limits
         if timeout_s is not None and self.settings.limits is None:
             limits = replace(limits, wall_s=timeout_s)
         clock = Clock(longest_stop_s=self.settings.longest_wait_s)
-        host = Host(self, invocation, (*clocks, clock))
+        host = Host(self, replace(invocation, clocks=(*clocks, clock)))
         mocked = {call.tool for mocks in self._mocks_of(invocation) for call in mocks.calls}
         whole = {
             "version": VERSION,
             "tools": sorted({*self.callees, *mocked}),
             "settings": self._guest_settings,
+            "context": context,
             **request,
         }
         printed: list[str] = []
@@ -280,8 +272,7 @@ class Engine:
                 )
                 answer = Answer.of(frame, request)
                 if answer.error is None:
-                    before = request["context"]["state"]
-                    delta = await host.finished(answer.delta, before, limits.wall_s)
+                    delta = await host.finished(answer.delta, context["state"], limits.wall_s)
                     answer = replace(answer, delta=delta)
                 elif answer.error.type == "MemoryError":  # its process survived
                     says = f"the code wanted more than memory_bytes:\n{answer.error.traceback}"
@@ -304,17 +295,18 @@ class Engine:
         """Return the answer to a request over HTTP; the status is 0 if it fails."""
         return Reply.of_fetched(await self._http.fetch(outgoing, asker=invocation.asker))
 
-    async def stand_in(self, call: ToolCall) -> Reply | None:
+    async def stand_in(self, call: Invocation, args: dict[str, Any]) -> Reply | None:
         """Return the answer of a mock or a fake to *call*, or None; raises as :meth:`of_tool`."""
-        for mocks in self._mocks_of(call.invocation):
-            if (mocked := mocks.find(call.name, call.args)) is not None:
+        name = call.subject
+        for mocks in self._mocks_of(call):
+            if (mocked := mocks.find(name, args)) is not None:
                 return Reply.of_json(mocked.response, mocked=True)
             if mocks.unmatched == "FAIL" and call.clocks:
-                return Reply.ends("UnmatchedToolCallError", f"no mock fits this call of {call.name}")
-        callee = self.callees.get(call.name)
+                return Reply.ends("UnmatchedToolCallError", f"no mock fits this call of {name}")
+        callee = self.callees.get(name)
         fake = None if callee is None else callee.fake
-        function = None if fake is None else fake.function_for(call.name)
-        return None if fake is None or function is None else await self._faked(fake, function, call)
+        function = None if fake is None else fake.function_for(name)
+        return None if fake is None or function is None else await self._faked(fake, function, call, args)
 
     def _mocks_of(self, invocation: Invocation) -> list[MockConfig]:
         return [each for each in (invocation.mocks, self._mocks) if each is not None]
@@ -324,57 +316,55 @@ class Engine:
         callee = self.callees.get(name)
         return "" if callee is None else str(declaration_of(name, callee)["description"])
 
-    async def _faked(self, fakes: FakeTools, function: str, call: ToolCall) -> Reply | None:
+    async def _faked(
+        self, fakes: FakeTools, function: str, call: Invocation, args: dict[str, Any]
+    ) -> Reply | None:
         request = {
             "kind": "callback",
             "callback": "before_tool",
             "code": [{"source": fakes.source, "filename": fakes.filename, "name": function}],
-            "tool": {"name": call.name, "description": self.description_of(call.name)},
-            "args": call.args,
+            "tool": {"name": call.subject, "description": self.description_of(call.subject)},
+            "args": args,
         }
-        ran = await self._run_for(call, request)
+        ran = await self.run(request, call)
         if ran.error is not None:
             return Reply.ends("FakeToolError", f"{fakes.filename}: {ran.error}")
         return None if ran.overridden_by is None else Reply.of_json(ran.result, answer=ran, mocked=True)
 
-    async def of_tool(self, call: ToolCall) -> Reply:
+    async def of_tool(self, call: Invocation, args: dict[str, Any]) -> Reply:
         """Return the answer of the tool itself to *call*.
 
         Raises:
             SandboxUnavailableError: the sandbox cannot run here.
             TypeError, ValueError: the answer of a mock is not JSON. Any exception of the function of a mock.
         """
-        match self.callees.get(call.name):
+        match self.callees.get(call.subject):
             case PythonTool() as tool:
-                return Reply.of_tool(await or_failed(self.python(tool, call)))
+                return Reply.of_tool(await or_failed(self.python(tool, call, args)))
             case OpenApiTool() as tool:
-                return await self._of_operation(tool, call)
+                return await self._of_operation(tool, call, args)
             case MockTool() as tool:
-                made = tool.response(call.args) if callable(tool.response) else tool.response
+                made = tool.response(args) if callable(tool.response) else tool.response
                 made = await made if inspect.isawaitable(made) else made
                 return Reply.of_json(made, mocked=True, status_code=tool.status_code, reason=tool.reason)
             case None:
-                return Reply.ends("UnknownToolError", f"unknown tool {call.name[:100]!r}")
+                return Reply.ends("UnknownToolError", f"unknown tool {call.subject[:100]!r}")
 
-    async def _of_operation(self, tool: OpenApiTool, call: ToolCall) -> Reply:
+    async def _of_operation(self, tool: OpenApiTool, call: Invocation, args: dict[str, Any]) -> Reply:
         try:
-            session = SessionValues(context=call.invocation.context, variables=call.state)
-            outgoing = tool.request(call.name, call.args, session)
+            session = SessionValues(context=call.context, variables=call.context["state"])
+            outgoing = tool.request(call.subject, args, session)
         except ArgumentsError as exc:
             status = _UNAUTHORIZED if isinstance(exc, CredentialMissingError) else _BAD_REQUEST
             return Reply(status_code=status, reason=str(exc), answer=Answer(error=failure_of(exc)))
-        return await self.fetched(outgoing, call.invocation)
+        return await self.fetched(outgoing, call)
 
-    async def python(self, tool: PythonTool, call: ToolCall) -> Answer:
+    async def python(self, tool: PythonTool, call: Invocation, args: dict[str, Any]) -> Answer:
         """Run the code of *tool* for *call*, as long as on the platform, and no longer than a host waits."""
         usual = _ASYNCHRONOUS_S if tool.execution == "ASYNCHRONOUS" else _SYNCHRONOUS_S
         code = CodeFile.of(tool.code).wire(function=tool.name, filename=f"{tool.name}.py")
-        request = {"kind": "tool", "code": [code], "args": call.args}
-        return await self._run_for(call, request, timeout_s=min(tool.timeout_s or usual, _LONGEST_S))
-
-    async def _run_for(self, call: ToolCall, request: dict[str, Any], **more: Any) -> Answer:
-        whole = {**request, "context": call.context}
-        return await self.run(whole, call.invocation, clocks=call.clocks, **more)
+        request = {"kind": "tool", "code": [code], "args": args}
+        return await self.run(request, call, timeout_s=min(tool.timeout_s or usual, _LONGEST_S))
 
 
 async def or_failed(run: Awaitable[Answer]) -> Answer:

@@ -1,7 +1,7 @@
-"""Hold the options of a run, and its calls of tools."""
+"""Hold the options of a run, and of the calls within it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypedDict
 
 from google.adk.events import Event
@@ -40,7 +40,7 @@ class RunOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """The options of one run, complete."""
+    """The options of one run, complete; or of a tool that its code calls."""
 
     what: str
     """The public operation and what it is about, for messages: names, never content."""
@@ -55,6 +55,9 @@ class Invocation:
     context: Mapping[str, Any]
     """Once the session is open, all that code sees of it."""
     mocks: MockConfig | None
+    clocks: Sequence[Clock] = ()
+    """Of the runs that it is within, the first one first: they stand still while it waits for a sandbox. A
+    model's call has none. For code's, a mock must fit if `MockConfig.unmatched` says so."""
 
     @property
     def subject(self) -> str:
@@ -100,27 +103,11 @@ class Invocation:
             mocks=given.get("mocks"),
         )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
-    """A call of a tool, by code or by a model."""
-
-    name: str
-    args: dict[str, Any]
-    state: Mapping[str, Any]
-    """The variables that the tool sees."""
-    invocation: Invocation
-    """The run that it belongs to."""
-    function_call_id: str
-    clocks: Sequence[Clock] = ()
-    """Of the runs that it is within: they stand still while it waits for a sandbox. A model's call has none.
-    For code's, a mock must fit if `MockConfig.unmatched` says so."""
-
-    @property
-    def context(self) -> dict[str, Any]:
-        """The context of a run that answers it."""
-        call_id = self.function_call_id
-        return {**self.invocation.context, "state": dict(self.state), "functionCallId": call_id}
+    def calling(self, tool: str, state: Mapping[str, Any]) -> Self:
+        """Return the call of *tool*, which sees the variables *state*."""
+        call_id = new_call_id()
+        context = {**self.context, "state": state, "functionCallId": call_id}
+        return replace(self, what=f"call_tool {tool}", function_call_id=call_id, context=context)
 
 
 def new_call_id() -> str:

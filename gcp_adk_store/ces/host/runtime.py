@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Unpack
 
 from google.adk.artifacts import BaseArtifactService
@@ -14,10 +15,10 @@ from gcp_adk_store.ces.guest.contract import CALLBACKS, subjects_of
 from gcp_adk_store.ces.guest.models import NotJsonError, plain, sendable
 from gcp_adk_store.ces.host.admission import Machine, Room, open_sandbox
 from gcp_adk_store.ces.host.engine import Engine
-from gcp_adk_store.ces.host.invocation import Invocation, RunOptions, ToolCall
+from gcp_adk_store.ces.host.invocation import Invocation, RunOptions
 from gcp_adk_store.ces.host.results import MAY_CHANGE, Answer, CallbackRun, NoteRun, Reply, ToolRun
 from gcp_adk_store.ces.host.session_context import to_object
-from gcp_adk_store.ces.host.session_runs import Opened, SessionRuns
+from gcp_adk_store.ces.host.session_runs import SessionRuns
 from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKeyLike
 from gcp_adk_store.ces.http.policy import HttpPolicy
 from gcp_adk_store.ces.sandbox.interface import Sandbox
@@ -241,11 +242,7 @@ class PythonRuntime(Closing):
         request = callback_request(kind, code, subjects)
         invocation = Invocation.of(f"run_callback {request['callback']}", key, self._settings, options)
 
-        async def work(opened: Opened) -> Answer:
-            about = {**request, "context": opened.invocation.context}
-            return await self._engine.run(about, opened.invocation)
-
-        answer, fields = await self._sessions.run(invocation, work)
+        answer, fields = await self._sessions.run(invocation, partial(self._engine.run, request))
         after: dict[str, Any] = {name: answer.changed.get(name, request.get(name)) for name in MAY_CHANGE}
         return CallbackRun(
             **fields,
@@ -267,18 +264,11 @@ class PythonRuntime(Closing):
     ) -> ToolRun:
         given = to_object(args, "args")
 
-        async def work(opened: Opened) -> Answer:
-            call = ToolCall(
-                name=invocation.subject,
-                args=given,
-                state=opened.state,
-                invocation=opened.invocation,
-                function_call_id=invocation.function_call_id,
-            )
-            stand_in = await self._engine.stand_in(call) if may_stand_in else None
+        async def work(call: Invocation) -> Answer:
+            stand_in = await self._engine.stand_in(call, given) if may_stand_in else None
             if stand_in is None and isinstance(tool, PythonTool):
-                return await self._engine.python(tool, call)
-            return _of_reply(stand_in or await self._engine.of_tool(call))
+                return await self._engine.python(tool, call, given)
+            return _of_reply(stand_in or await self._engine.of_tool(call, given))
 
         if isinstance(tool, PythonTool) and tool.execution == "ASYNCHRONOUS":
             return await self._sessions.begin(invocation, work)

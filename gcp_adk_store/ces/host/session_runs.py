@@ -49,12 +49,12 @@ class Opened:
     """A session as a run sees it."""
 
     session: Session
-    state: dict[str, Any]
     invocation: Invocation
     warnings: list[str]
 
 
-Work: TypeAlias = Callable[[Opened], Awaitable[Answer]]
+Work: TypeAlias = Callable[[Invocation], Awaitable[Answer]]
+"""What a run does for an invocation whose session is open."""
 
 Done: TypeAlias = tuple[Answer, dict[str, Any]]
 """What became of a run, and the fields that all results have."""
@@ -87,7 +87,7 @@ class SessionRuns:
             for left in range(self.settings.reruns_on_conflict, -1, -1):
                 opened = await self.open(invocation)
                 try:
-                    ran = await work(opened)
+                    ran = await work(opened.invocation)
                 except SandboxError as exc:
                     self._note(invocation, Answer(stdout=exc.output).failed(failure_of(exc)))
                     raise
@@ -158,12 +158,7 @@ class SessionRuns:
             "state": state,
             "functionCallId": invocation.function_call_id,
         }
-        return Opened(
-            session=session,
-            state=state,
-            invocation=replace(invocation, context=context),
-            warnings=warnings,
-        )
+        return Opened(session=session, invocation=replace(invocation, context=context), warnings=warnings)
 
     async def run_tool(self, invocation: Invocation, work: Work) -> ToolRun:
         """Do *work* of a tool; as :meth:`run`."""
@@ -199,7 +194,7 @@ class SessionRuns:
 
         task.add_done_callback(end)
         return ToolRun(
-            variables=opened.state,
+            variables=opened.invocation.context["state"],
             invocation_id=invocation.invocation_id,
             response=PENDING,
             function_call_id=invocation.function_call_id,
@@ -222,7 +217,7 @@ class SessionRuns:
             SessionConflictError: other writers were first each time, or the session has the event already.
         """
         started, invocation = time.monotonic(), opened.invocation
-        ran = await or_failed(work(opened))
+        ran = await or_failed(work(invocation))
         logs = self._note(invocation, ran, (*opened.warnings, *ran.warnings), late=True)
         left = APPENDS - 1
         recent_events = self.settings.recent_events if invocation.may_be_stored else 0
@@ -298,7 +293,7 @@ class SessionRuns:
         lasting = "lasts only for this run, because ADK does not store it"
         return ran, {
             "error": ran.error,
-            "variables": ran.delta.applied_to(opened.state),
+            "variables": ran.delta.applied_to(invocation.context["state"]),
             "stdout": ran.stdout,
             "warnings": (
                 *opened.warnings,
