@@ -10,7 +10,7 @@ import os
 import re
 import threading
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter
 from collections.abc import AsyncIterator, Hashable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -124,6 +124,10 @@ class _Request:
     room: Room
     permit: Permit
 
+    def turn_of(self, other: Self) -> tuple[bool, bool]:
+        """Return what orders *other* among those that wait, once this one has its place."""
+        return other.user == self.user, other.session == self.session
+
 
 class Places:
     """Places of one sandbox; users that wait take turns, and the sessions of each user.
@@ -137,8 +141,8 @@ class Places:
         # Reentrant: the garbage collector may end a run of a closed loop within any block here.
         self._guard = threading.RLock()
         self._held: set[_Request] = set()
-        self._queues: OrderedDict[Hashable, OrderedDict[Hashable, deque[_Request]]] = OrderedDict()
-        """By user and session, in the order of their next turns."""
+        self._waiting: list[_Request] = []
+        """In the order of their next turns."""
 
     @asynccontextmanager
     async def place(
@@ -160,8 +164,7 @@ class Places:
             if self._is_free(request, self._running()):
                 self._held.add(request)
             else:
-                of_user = self._queues.setdefault(user, OrderedDict())
-                of_user.setdefault(session, deque()).append(request)
+                self._waiting.append(request)
         try:
             if request not in self._held:
                 await self._wait(request, clocks, longest_wait_s)
@@ -187,10 +190,11 @@ class Places:
             ) from exc
 
     def _release(self, request: _Request) -> None:
-        """Free the place of *request*, or remove it from its queue; ignore a place that was reclaimed."""
+        """Free the place of *request*, or let it wait no more; ignore a place that was reclaimed."""
         with self._guard:
             self._held.discard(request)
-            self._remove(request)
+            if request in self._waiting:
+                self._waiting.remove(request)
             self._hand_out()
 
     def _reclaim(self) -> None:
@@ -203,34 +207,16 @@ class Places:
 
     def _hand_out(self) -> None:
         """Give places to those who wait and can begin, one user after the other."""
-        given = True
-        while given:
-            running = self._running()
-            given = any(self._give_to(user, running) for user in [*self._queues])
+        while request := self._next():
+            self._waiting.remove(request)
+            # Others of its user come after those of other users, and of these its session's come last.
+            self._waiting.sort(key=request.turn_of)
+            if request.permit.grant():
+                self._held.add(request)
 
-    def _give_to(self, user: Hashable, running: Counter[int]) -> bool:
-        of_user = self._queues[user]
-        for request in (request for queue in of_user.values() for request in queue):
-            if self._is_free(request, running):
-                self._queues.move_to_end(user)
-                of_user.move_to_end(request.session)
-                self._remove(request)
-                if request.permit.grant():
-                    self._held.add(request)
-                return True
-        return False
-
-    def _remove(self, request: _Request) -> None:
-        """Remove *request* from its queue, and queues that are empty then; ignore one that has left."""
-        of_user = self._queues.get(request.user, OrderedDict())
-        queue = of_user.get(request.session, deque())
-        if request not in queue:
-            return
-        queue.remove(request)
-        if not queue:
-            del of_user[request.session]
-        if not of_user:
-            del self._queues[request.user]
+    def _next(self) -> _Request | None:
+        running = self._running()
+        return next((each for each in self._waiting if self._is_free(each, running)), None)
 
     def _running(self, session: Hashable = None) -> Counter[int]:
         """Return how many runs hold places at each depth: all, or those of *session*."""
@@ -253,25 +239,24 @@ def places_of(sandbox: Sandbox) -> Places:
         return _PLACES.setdefault(sandbox, Places())
 
 
-_NAMES: Final = ("bubblewrap", "inprocess")
-
-
-def open_sandbox(chosen: Sandbox | str | None, *, runs_at_once: int) -> tuple[Sandbox, bool]:
-    """Return the sandbox, and whether it is new, so that the caller must close it.
+def open_sandbox(chosen: Sandbox | str | None, settings: RuntimeSettings) -> tuple[Sandbox, Room]:
+    """Return the sandbox, which the caller must close unless it gave it, and the room for runs in it.
 
     Args:
-        chosen: A sandbox, the name of one, or None for bubblewrap.
-        runs_at_once: The most runs at a time; enough that runs do not wait for runs within them.
+        chosen: A sandbox, the name of one, or None for bubblewrap. A new one has enough places that runs do
+            not wait for runs within them.
+        settings: Of the runs.
 
     Raises:
         InvalidInputError: the name is unknown.
     """
+    room = Room.of(settings, chosen, Machine.here())
     match chosen:
         case None | "bubblewrap":
-            return BubblewrapSandbox(runs_at_once=runs_at_once), True
+            return BubblewrapSandbox(runs_at_once=room.places), room
         case "inprocess":
-            return InProcessSandbox(), True
+            return InProcessSandbox(), room
         case str():
-            raise InvalidInputError(f"unknown sandbox {chosen[:40]!r}; known: {', '.join(_NAMES)}")
+            raise InvalidInputError(f"unknown sandbox {chosen[:40]!r}; known: bubblewrap, inprocess")
         case _:
-            return chosen, False
+            return chosen, room

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from gcp_adk_store.ces.guest.contract import CALLBACKS, subjects_of
 from gcp_adk_store.ces.guest.models import NotJsonError, plain, sendable
-from gcp_adk_store.ces.host.admission import Machine, Room, open_sandbox
+from gcp_adk_store.ces.host.admission import open_sandbox
 from gcp_adk_store.ces.host.engine import Engine
 from gcp_adk_store.ces.host.invocation import Invocation, RunOptions
 from gcp_adk_store.ces.host.results import MAY_CHANGE, Answer, CallbackRun, NoteRun, Reply, ToolRun
@@ -140,8 +140,8 @@ class PythonRuntime(Closing):
             raise InvalidInputError(says)
         settings = settings or RuntimeSettings()
         callees = by_name(tools)
-        room = Room.of(settings, sandbox, Machine.here())
-        self._sandbox, self._owns_sandbox = open_sandbox(sandbox, runs_at_once=room.places)
+        self._sandbox, room = open_sandbox(sandbox, settings)
+        self._owns_sandbox = self._sandbox is not sandbox
         self._settings = settings
         self._engine = Engine(
             self._sandbox, callees, http=http or HttpPolicy(), mocks=mocks, settings=settings, room=room

@@ -18,7 +18,7 @@ import click
 
 from gcp_adk_store import ces
 from gcp_adk_store.ces.guest.contract import RequestError, RunSettings
-from gcp_adk_store.ces.host.admission import Machine, Room, open_sandbox
+from gcp_adk_store.ces.host.admission import open_sandbox
 from gcp_adk_store.ces.sandbox.interface import Limits, SandboxError
 from gcp_adk_store.cli.place import with_remedy
 from gcp_adk_store.cli.screen import CannotLookError, Number, finish, needs_ces, visible
@@ -285,8 +285,7 @@ class CodeOptions(Options):
     @asynccontextmanager
     async def opened_sandbox(self) -> "AsyncIterator[Sandbox]":
         """Open the sandbox for a block, as large as this machine allows."""
-        room = Room.of(self.settings(), self.sandbox, Machine.here())
-        sandbox, _ = open_sandbox(self.sandbox, runs_at_once=room.places)
+        sandbox, _ = open_sandbox(self.sandbox, self.settings())
         try:
             yield sandbox
         finally:
