@@ -5,8 +5,8 @@ left out, bytes as standard base64. What this package does not know of a part, a
 back as it was given.
 """
 
-from dataclasses import dataclass, fields
-from typing import Any, Final, Literal, NotRequired, Self, get_args
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, NotRequired, get_args
 
 from typing_extensions import TypedDict  # pydantic reads that of typing since Python 3.12 alone
 
@@ -71,6 +71,22 @@ class Code(TypedDict):
     """The function to call; left out of a callback it is ``before_model_callback`` and the like."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """What is chosen where the platform's behaviour is not known, or differs between its versions."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    strict_typing: bool = False
+    """Whether ``Optional`` and the like must be imported, instead of being there with a warning."""
+    capture: bool = True
+    """Whether stdin, stdout and stderr are the run's; without it a debugger works in the same process."""
+    importable: tuple[str, ...] | None = IMPORTABLE
+    """What can be imported beside the standard library; None is everything that is installed."""
+    max_variable_bytes: int | None = MAX_VARIABLE_BYTES
+    max_stdout_chars: int = 262_144
+
+
 class Request(TypedDict):
     """One run: a tool call, or the callbacks of one kind in their order."""
 
@@ -94,8 +110,7 @@ class Request(TypedDict):
     """Of after_tool."""
     tools: NotRequired[list[str]]
     """Every name that ``tools.X`` and ``async_tools.X`` may have."""
-    settings: NotRequired[dict[str, Any]]
-    """Fields of RunSettings."""
+    settings: NotRequired[RunSettings]
 
 
 class StateDelta(TypedDict):
@@ -181,32 +196,3 @@ class HostReply(TypedDict, total=False):
 
 class RequestError(ValueError):
     """The request is not valid."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSettings:
-    """What is chosen where the platform's behaviour is not known, or differs between its versions."""
-
-    strict_typing: bool = False
-    """Whether ``Optional`` and the like must be imported, instead of being there with a warning."""
-    capture: bool = True
-    """Whether stdin, stdout and stderr are the run's; without it a debugger works in the same process."""
-    importable: tuple[str, ...] | None = IMPORTABLE
-    """What can be imported beside the standard library; None is everything that is installed."""
-    max_variable_bytes: int | None = MAX_VARIABLE_BYTES
-    max_stdout_chars: int = 262_144
-
-    @classmethod
-    def of(cls, given: dict[str, Any]) -> Self:
-        """Return the settings of a request.
-
-        Raises:
-            RequestError: a setting is unknown.
-        """
-        unknown = sorted(set(given) - {known.name for known in fields(cls)})
-        if unknown:
-            raise RequestError(f"unknown settings: {', '.join(unknown)}")
-        chosen = dict(given)
-        if chosen.get("importable") is not None:
-            chosen["importable"] = tuple(chosen["importable"])
-        return cls(**chosen)

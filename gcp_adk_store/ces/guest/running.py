@@ -143,7 +143,7 @@ class Job:
         context = from_wire(ToolContext if of_tool else CallbackContext, given)
         before = given.get("state") or given.get("variables") or {}
         return cls(
-            settings=RunSettings.of(checked.get("settings", {})),
+            settings=checked.get("settings", RunSettings()),
             code=checked["code"],
             variables=Variables(context=context, before=dict(before)),
             args=plain(checked.get("args", {}), "args"),

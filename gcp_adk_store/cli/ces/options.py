@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import click
 
 from gcp_adk_store import ces
-from gcp_adk_store.ces.guest.contract import RequestError, RunSettings
+from gcp_adk_store.ces.guest.contract import RunSettings
 from gcp_adk_store.ces.host.admission import open_sandbox
 from gcp_adk_store.ces.sandbox.interface import Limits, SandboxError
 from gcp_adk_store.cli.place import with_remedy
@@ -256,15 +256,12 @@ class CodeOptions(Options):
         from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  # of the extra
 
         try:
-            TypeAdapter(RunSettings).validate_json(json.dumps(named), strict=True)
             return ces.RuntimeSettings(
-                guest=RunSettings.of(named),
+                guest=TypeAdapter(RunSettings).validate_json(json.dumps(named), strict=True),
                 limits=None if self.timeout is None else Limits(wall_s=self.timeout),
                 shared_variables=self.shared_variable,
                 stored_log_characters=_LOG_CHARACTERS,
             )
-        except RequestError as exc:
-            raise CannotLookError(f"--setting: {exc}") from exc
         except ValidationError as exc:
             first = exc.errors(include_input=False, include_url=False)[0]
             raise CannotLookError(f"--setting {first['loc'][0]}: {first['msg']}") from exc

@@ -255,7 +255,7 @@ RUN = ("run-tool", "tools/half.py")
         ([*RUN, "--session", "a/b/c", "--local", "store"], "store/store.sqlite3: this is neither a store"),
         ([*RUN, "--setting", "strict"], "write NAME=JSON"),
         ([*RUN, "--setting", "strict=" + "[" * 20_000], "write NAME=JSON"),
-        ([*RUN, "--setting", "strict=true"], "unknown settings: strict"),
+        ([*RUN, "--setting", "strict=true"], "--setting strict: Unexpected keyword argument"),
         ([*RUN, "--setting", "importable=3"], "--setting importable: Input should be a valid array"),
         (
             [*RUN, "--setting", 'max_stdout_chars="a"'],
