@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import dropwhile, takewhile
 from typing import Any
@@ -119,12 +118,12 @@ class Variables:
         state: dict[str, Any] = plain(current, "variables")
         return state
 
-    def apply(self, delta: StateDelta) -> None:
-        """Change the variables as *delta* says."""
-        self.context.state.update(delta["changed"])
-        for name in delta["removed"]:
-            with suppress(KeyError):
-                self.context.remove_variable(name)
+    def apply(self, delta: StateDelta | None) -> None:
+        """Change the variables as *delta* says, if there is one."""
+        changed, removed = (delta["changed"], delta["removed"]) if delta else ({}, [])
+        self.context.state.update(changed)
+        for name in removed:
+            self.context.state.pop(name, None)
 
     def changes(self, warn: Callable[[str], None], *, max_bytes: int | None) -> StateDelta:
         """Return how the variables changed, none with more than *max_bytes* of JSON in UTF-8; None is any.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
 from itertools import count
-from typing import Any, Final, ParamSpec
+from typing import Any, Final
 
 from .context import Variables
 
@@ -60,7 +60,6 @@ class ExternalResponse:
 
 CallHost = Callable[[dict[str, Any]], dict[str, Any]]
 Reply = dict[str, Any]
-Read = Callable[[Reply], ExternalResponse]
 Awaited = Callable[[], ExternalResponse]
 
 _REPLY: Final = {"status_code": int, "reason": str, "text": str}
@@ -81,7 +80,9 @@ class RunEndingError(BaseException):
 class HostCalls:
     """The calls of one run; threads of user code wait for one another."""
 
-    def __init__(self, call_host: CallHost) -> None:
+    def __init__(self, call_host: CallHost, variables: Variables) -> None:
+        self.variables = variables
+        """Called tools get them as they are, and change them."""
         self._call_host = call_host
         self._turn = threading.Lock()
         self._ids = count(1)
@@ -108,31 +109,32 @@ class HostCalls:
         self.ending = self.ending or error
         return self.ending
 
-    def ask(self, call: Mapping[str, Any], read: Read) -> ExternalResponse:
-        """Return what *read* makes of the host's reply to *call*.
+    def ask(self, call: Mapping[str, Any]) -> ExternalResponse:
+        """Return the host's answer to *call*.
 
         Raises:
             TypeError, ValueError: something in *call* cannot be JSON.
             RunEndingError: the host refuses.
         """
-        return read(self._exchange({**call, "id": next(self._ids)}, _REPLY))
+        reply = self._exchange({**call, "id": next(self._ids)}, _REPLY)
+        self.variables.apply(reply.get("state_delta"))
+        return _response_of(reply)
 
-    def begin(self, call: Mapping[str, Any], read: Read) -> Awaited:
-        """Let the host begin *call*; return what waits for its reply, read once; raises as :meth:`ask`."""
+    def begin(self, call: Mapping[str, Any]) -> Awaited:
+        """Let the host begin *call*; return what waits for its answer, asked once; raises as :meth:`ask`."""
         number = next(self._ids)
         self._exchange({**call, "id": number, "background": True}, {})
         self._open.add(number)
         collecting = threading.Lock()
-        replies: list[Reply] = []
         answers: list[ExternalResponse] = []
 
         def collect() -> ExternalResponse:
             with collecting:
-                if not replies:
-                    replies.append(self._exchange({"call": "collect", "id": number}, _REPLY))
-                    self._open.discard(number)
                 if not answers:
-                    answers.append(read(replies[0]))
+                    reply = self._exchange({"call": "collect", "id": number}, _REPLY)
+                    self._open.discard(number)
+                    answers.append(_response_of(reply))
+                    self.variables.apply(reply.get("state_delta"))
             return answers[0]
 
         return collect
@@ -160,12 +162,8 @@ class HostCalls:
         return reply
 
 
-def response_of(reply: Reply) -> ExternalResponse:
-    """Return what user code sees of *reply*."""
+def _response_of(reply: Reply) -> ExternalResponse:
     return ExternalResponse(text=reply["text"], status_code=reply["status_code"], reason=reply["reason"])
-
-
-Asked = ParamSpec("Asked")
 
 
 class HttpMethod(enum.StrEnum):
@@ -180,18 +178,6 @@ class HttpMethod(enum.StrEnum):
     OPTIONS = "OPTIONS"
 
 
-def _in_background(method: Callable[Asked, ExternalResponse]) -> Callable[Asked, Awaited]:
-    """Return the method of `Requests` that begins what *method* sends, with the same parameters."""
-
-    @wraps(method)
-    def begin(*args: Asked.args, **kwargs: Asked.kwargs) -> Awaited:
-        requests, *rest = args
-        begins = Requests(requests._calls, waits=False)  # type: ignore[attr-defined]  # noqa: SLF001  # its own
-        return method(begins, *rest, **kwargs)  # type: ignore[arg-type, return-value]
-
-    return begin
-
-
 class Requests:
     """HTTP in the manner of the package requests.
 
@@ -203,12 +189,12 @@ class Requests:
     def __init__(self, calls: HostCalls, *, waits: bool = True) -> None:
         """Send requests as *calls*; if nothing *waits* for the answer, methods return what does."""
         self._calls = calls
-        self._send: Callable[..., Any] = calls.ask if waits else calls.begin
+        self._send: Callable[[dict[str, Any]], Any] = calls.ask if waits else calls.begin
 
     def request(
         self,
         method: str,
-        url: str,
+        url: object,
         *,
         params: Any = None,
         data: Any = None,
@@ -216,8 +202,12 @@ class Requests:
         json: Any = None,
     ) -> ExternalResponse:
         """Return the answer to a request."""
-        call = _call(method, url, params=params, data=data, headers=headers, json=json)
-        answer: ExternalResponse = self._send(call, response_of)
+        given = {"params": params, "data": data, "headers": headers, "json": json}
+        # Bytes stay bytes, so that they are refused as not JSON, instead of sent as the URL "b'...'".
+        asked = url if isinstance(url, bytes) else str(url)
+        call = {"call": "http", "method": str(method).upper(), "url": asked}
+        call |= {name: value for name, value in given.items() if value is not None}
+        answer: ExternalResponse = self._send(call)
         return answer
 
     def get(self, url: str, params: Any = None, **kwargs: Any) -> ExternalResponse:
@@ -248,21 +238,19 @@ class Requests:
         """Return the answer to OPTIONS."""
         return self.request(HttpMethod.OPTIONS, url, **kwargs)
 
-    async_request = _in_background(request)
-    async_get = _in_background(get)
-    async_post = _in_background(post)
-    async_put = _in_background(put)
-    async_delete = _in_background(delete)
-    async_patch = _in_background(patch)
-    async_head = _in_background(head)
-    async_options = _in_background(options)
+
+def _in_background(method: Callable[..., ExternalResponse]) -> Callable[..., Any]:
+    """Return the method of `Requests` that begins what *method* sends, with the same parameters."""
+
+    @wraps(method)
+    def begin(requests: Requests, *args: Any, **kwargs: Any) -> Any:
+        return method(Requests(requests._calls, waits=False), *args, **kwargs)  # noqa: SLF001  # its own
+
+    return begin
 
 
-def _call(method: str, url: object, **given: Any) -> dict[str, Any]:
-    present = {name: value for name, value in given.items() if value is not None}
-    # Bytes stay bytes, so that they are refused as not JSON, instead of sent as the URL "b'...'".
-    asked = url if isinstance(url, bytes) else str(url)
-    return {"call": "http", "method": str(method).upper(), "url": asked, **present}
+for _name in ("request", *(each.lower() for each in HttpMethod)):
+    setattr(Requests, f"async_{_name}", _in_background(getattr(Requests, _name)))
 
 
 class Tools:
@@ -270,11 +258,8 @@ class Tools:
 
     _owner = "tools"
 
-    def __init__(
-        self, calls: HostCalls, variables: Variables, *, names: Collection[str], warn: Callable[[str], None]
-    ) -> None:
+    def __init__(self, calls: HostCalls, *, names: Collection[str], warn: Callable[[str], None]) -> None:
         self._calls = calls
-        self._variables = variables
         self._names = names
         self._warn = warn
 
@@ -302,7 +287,7 @@ class Tools:
             TypeError: the arguments are not one dict, or are not JSON; or the named variable is not JSON.
             RunEndingError: the host refuses.
         """
-        return self._calls.ask(self._question(name, positional, keywords), self._seen)
+        return self._calls.ask(self._question(name, positional, keywords))
 
     def _question(self, name: str, positional: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
         if keywords:
@@ -310,12 +295,7 @@ class Tools:
         if len(positional) > 1 or (positional and not isinstance(positional[0], dict)):
             raise TypeError(f"{self._owner}.{name}() takes its arguments as one dict")
         args = {**(positional[0] if positional else {}), **keywords}
-        return {"call": "tool", "tool": name, "args": args, "state": self._variables.as_json()}
-
-    def _seen(self, reply: Reply) -> ExternalResponse:
-        if delta := reply.get("state_delta"):
-            self._variables.apply(delta)
-        return response_of(reply)
+        return {"call": "tool", "tool": name, "args": args, "state": self._calls.variables.as_json()}
 
 
 class AsyncTools(Tools):
@@ -325,7 +305,7 @@ class AsyncTools(Tools):
 
     def _call(self, name: str, /, *positional: Any, **keywords: Any) -> Awaited:
         """Begin a call of the tool *name*; return what waits for its answer, the same each time."""
-        return self._calls.begin(self._question(name, positional, keywords), self._seen)
+        return self._calls.begin(self._question(name, positional, keywords))
 
 
 def unknown_tool(owner: str, name: str, names: Collection[str]) -> str:

@@ -164,7 +164,7 @@ class Job:
             self.warnings.update(dict.fromkeys(source.doubts))
             if not self.settings.strict_typing:
                 self.warnings.update(dict.fromkeys(source.missing_imports()))
-        calls = HostCalls(call_host)
+        calls = HostCalls(call_host, self.variables)
         printed = Capture(show, self.settings.max_stdout_chars)
         with shown_in_tracebacks(sources):
             try:
@@ -178,8 +178,13 @@ class Job:
 
     def _succeeded(self, sources: Sequence[Source], calls: HostCalls) -> Answer:
         """Return the answer of code that succeeds; raise its exception if it fails."""
-        names = self._names(calls)
         session, warn = self.variables.context, self.warnings.setdefault
+        names = runtime_names(
+            session,
+            synchronous=Tools(calls, names=self.tools, warn=warn),
+            asynchronous=AsyncTools(calls, names=self.tools, warn=warn),
+            requests=Requests(calls),
+        )
         actions = to_wire(session.actions, "actions")
         answer = _answer()
         with entries(sys.modules, {name: names[name] for name in (PUBLIC_MODULE, INTERNAL_MODULE)}):
@@ -197,18 +202,6 @@ class Job:
         if calls.uncollected:
             warn(f"background calls {calls.uncollected} were begun and their answers never asked for")
         return answer
-
-    def _names(self, calls: HostCalls) -> dict[str, Any]:
-        synchronous, asynchronous = (
-            of_class(calls, self.variables, names=self.tools, warn=self.warnings.setdefault)
-            for of_class in (Tools, AsyncTools)
-        )
-        return runtime_names(
-            self.variables.context,
-            synchronous=synchronous,
-            asynchronous=asynchronous,
-            requests=Requests(calls),
-        )
 
     def _returned(self, source: Source, names: dict[str, Any]) -> Any:
         """Run *source* as a module, and return what its function returned."""
