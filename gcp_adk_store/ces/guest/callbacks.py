@@ -1,13 +1,11 @@
 """Hand callbacks, those of guardrails too, what they are about, and report what they made of it."""
 
-import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import pydantic
 
-from .context import CallbackContext
 from .contract import GUARDRAILS, IN_REQUEST, Callback, RequestError, parameters_of
 from .messages import Content, LlmRequest, LlmResponse, Tool
 from .models import MessageModel, Model, from_wire, plain, same_json, to_wire
@@ -49,17 +47,16 @@ def decided(returned: Any) -> GuardrailResult:
     Raises:
         GuardrailResultError: it is not one of these.
     """
-    names = ("decision", "reason")
-    fields = (
-        returned if isinstance(returned, dict) else {name: getattr(returned, name, None) for name in names}
+    decision, reason = (
+        returned.get(name) if isinstance(returned, dict) else getattr(returned, name, None)
+        for name in ("decision", "reason")
     )
-    decision, reason = fields.get("decision"), fields.get("reason") or ""
-    if not (isinstance(decision, str) and isinstance(reason, str) and decision in {OK, TRIGGER}):
+    if not (isinstance(decision, str) and isinstance(reason, str | None) and decision in {OK, TRIGGER}):
         raise GuardrailResultError(
             f"a guardrail returned {type(returned).__name__} without the decision {OK} or {TRIGGER}: return "
             "a GuardrailResult, or a dict with decision and reason"
         )
-    return GuardrailResult(decision=decision, reason=reason)
+    return GuardrailResult(decision=decision, reason=reason or "")
 
 
 OVERRIDES: Final[dict[str, type[MessageModel] | type[dict[str, Any]]]] = {
@@ -72,7 +69,11 @@ OVERRIDES: Final[dict[str, type[MessageModel] | type[dict[str, Any]]]] = {
 }
 """What may be returned."""
 
-_MODELS: Final[dict[str, type[MessageModel]]] = {"llm_request": LlmRequest, "llm_response": LlmResponse}
+_MODELS: Final[dict[str, type[Model]]] = {
+    "tool": Tool,
+    "llm_request": LlmRequest,
+    "llm_response": LlmResponse,
+}
 
 
 class ToolResponse(dict[str, Any]):
@@ -84,25 +85,20 @@ class ToolResponse(dict[str, Any]):
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return what is there, or *default*."""
-        self._note(key, found=super().__contains__(key))
-        return super().get(key, default)
+        return super().get(key, default) if key in self else default
 
     def __contains__(self, key: object) -> bool:
-        found = super().__contains__(key)
-        self._note(key, found=found)
-        return found
-
-    def __missing__(self, key: str) -> Any:
-        self._note(key, found=False)
-        raise KeyError(key)
-
-    def _note(self, key: object, *, found: bool) -> None:
-        result = super().get("result")
+        found, result = super().__contains__(key), super().get("result")
         if not found and isinstance(result, dict) and key in result:
             self._warn(
                 f"tool_response has {key!r} in its 'result': some of the platform's paths hand over "
                 "what is in it"
             )
+        return found
+
+    def __missing__(self, key: str) -> Any:
+        _ = key in self
+        raise KeyError(key)
 
 
 class CallbackResultError(TypeError):
@@ -134,20 +130,12 @@ class Subjects:
             given = request.get(IN_REQUEST.get(name, name))
             if not isinstance(given, dict):
                 raise RequestError(f"{callback} needs {IN_REQUEST.get(name, name)}")
-            if name == "tool":
-                values[name] = from_wire(Tool, given)
-            elif name in _MODELS:
-                values[name] = from_wire(_MODELS[name], copy.deepcopy(given))
-            elif name == "tool_response":
-                values[name] = ToolResponse(plain(given, name), warn)
-            else:
-                values[name] = plain(given, name)
+            value = plain(given, name)
+            if name in _MODELS:
+                value = from_wire(_MODELS[name], value)
+            values[name] = ToolResponse(value, warn) if name == "tool_response" else value
         before = {name: _as_json(name, value) for name, value in values.items() if name != "tool"}
         return cls(callback=callback, values=values, before=before)
-
-    def keywords(self, session: CallbackContext) -> dict[str, Any]:
-        """Return what a callback is called with."""
-        return {**self.values, "callback_context": session}
 
     @property
     def guards(self) -> bool:
@@ -159,29 +147,21 @@ class Subjects:
         name, other = f"{self.callback}_callback", f"{self.callback.removesuffix('_guardrail')}_callback"
         return other if self.guards and name not in namespace and other in namespace else name
 
-    def last(self, returned: Any, warn: Callable[[str], None]) -> Any:
-        """Return what a callback *returned* if no other is called then: an override, or a trigger; else None.
+    def override(self, returned: Any, warn: Callable[[str], None]) -> dict[str, Any] | None:
+        """Return what a callback *returned* as JSON, if no other is called then: an override, or a trigger.
 
         Raises:
             GuardrailResultError: a guardrail returned no decision.
-        """
-        if not self.guards:
-            return returned
-        if returned is None:
-            warn(f"a {self.callback}_callback returned nothing, which counts as OK: return a GuardrailResult")
-            return None
-        result = decided(returned)
-        return result if result.decision == TRIGGER else None
-
-    def override(self, returned: Any) -> dict[str, Any]:
-        """Return what a callback *returned* as JSON.
-
-        Raises:
             CallbackResultError: it is of another type.
             NotJsonError: something in it cannot be JSON.
         """
-        if isinstance(returned, GuardrailResult):
-            return {name: plain(value, name) for name, value in returned.model_dump().items()}
+        if self.guards and returned is None:
+            warn(f"a {self.callback}_callback returned nothing, which counts as OK: return a GuardrailResult")
+        if returned is None:
+            return None
+        if self.guards:
+            result = decided(returned)
+            return _as_json("result", result.model_dump()) if result.decision == TRIGGER else None
         expected = OVERRIDES[self.callback]
         if not isinstance(returned, expected):
             found, wanted = type(returned).__name__, expected.__name__

@@ -191,9 +191,7 @@ class Job:
             if self.subjects is None:
                 answer["result"] = plain(self._returned(sources[0], names), "result")
             else:
-                answer["overridden_by"], returned = self._override(sources, self.subjects, names)
-                if answer["overridden_by"] is not None:
-                    answer["result"] = self.subjects.override(returned)
+                answer["overridden_by"], answer["result"] = self._override(sources, self.subjects, names)
                 for name, value in self.subjects.changed().items():
                     answer[name] = value  # type: ignore[literal-required]  # of the fields that subjects name
             answer["state_delta"] = self.variables.changes(warn, max_bytes=self.settings.max_variable_bytes)
@@ -209,19 +207,19 @@ class Job:
             wanted, keywords = None, self.args
             if self.subjects is not None:
                 wanted = self.subjects.function(namespace)
-                keywords = self.subjects.keywords(self.variables.context)
+                keywords = {**self.subjects.values, "callback_context": self.variables.context}
             function = source.entry(namespace, wanted, warn=self.warnings.setdefault)
             return finished(function, function(**keywords))
 
     def _override(
         self, sources: Sequence[Source], subjects: Subjects, names: dict[str, Any]
-    ) -> tuple[int | None, Any]:
-        """Return which of the callbacks overrides and what it returned; the rest is not run."""
+    ) -> tuple[int | None, dict[str, Any] | None]:
+        """Return which of the callbacks overrides and by what; the rest is not run."""
         names = {**names, **GUARDRAIL_GLOBALS} if subjects.guards else names
         for index, source in enumerate(sources):
-            last = subjects.last(self._returned(source, names), self.warnings.setdefault)
-            if last is not None:
-                return index, last
+            override = subjects.override(self._returned(source, names), self.warnings.setdefault)
+            if override is not None:
+                return index, override
         return None, None
 
 
