@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import dropwhile, takewhile
 from typing import Any
@@ -34,6 +35,8 @@ class CallbackContext(Model):
     location: str = ""
     app_id: str = ""
     turn_index: int = 0
+    _withheld: set[str] = pydantic.PrivateAttr(default_factory=set)
+    """Names of variables that the host has, and did not send because they are not JSON."""
 
     @property
     def variables(self) -> dict[str, Any]:
@@ -53,12 +56,16 @@ class CallbackContext(Model):
         self.state[key] = value
 
     def remove_variable(self, key: str) -> None:
-        """Remove the variable *key*.
+        """Remove the variable *key*, also one that is withheld because it is not JSON.
 
         Raises:
             KeyError: the variable is missing.
         """
-        del self.state[key]
+        if key in self._withheld:
+            self._withheld.remove(key)
+            self.state.pop(key, None)
+        else:
+            del self.state[key]
 
     def get_last_user_input(self) -> list[Part]:
         """Return the parts of the latest run of events by the user, in order."""
@@ -99,12 +106,15 @@ class Variables:
     context: CallbackContext
     before: dict[str, Any]
     """Plain JSON; never handed to the code."""
+    withheld: frozenset[str] = frozenset()
+    """Names of further variables, which the code is not sent."""
     given: dict[str, Any] = field(init=False)
     """Copies of those values, as the code got them."""
 
     def __post_init__(self) -> None:
         self.given = plain(self.before, "variables")
         self.context.state = dict(self.given)
+        self.context._withheld = {*self.withheld}  # noqa: SLF001  # kept from code, by name
 
     def as_json(self) -> dict[str, Any]:
         """Return the variables as the code left them so far, as JSON.
@@ -123,7 +133,8 @@ class Variables:
         changed, removed = (delta["changed"], delta["removed"]) if delta else ({}, [])
         self.context.state.update(changed)
         for name in removed:
-            self.context.state.pop(name, None)
+            with suppress(KeyError):
+                self.context.remove_variable(name)
 
     def changes(self, warn: Callable[[str], None], *, max_bytes: int | None) -> StateDelta:
         """Return how the variables changed, none with more than *max_bytes* of JSON in UTF-8; None is any.
@@ -150,7 +161,8 @@ class Variables:
         for name in changed:
             if name in self.given and current[name] is self.given[name]:
                 warn(f"variable {name!r} was changed inside and not set again: the platform may miss it")
-        return {"changed": changed, "removed": [name for name in self.before if name not in state]}
+        removed = [*self.before, *sorted(self.withheld - self.context._withheld)]  # noqa: SLF001  # as above
+        return {"changed": changed, "removed": [name for name in removed if name not in state]}
 
 
 def _too_large(name: str, value: Any, max_bytes: int | None) -> str | None:

@@ -99,7 +99,8 @@ class Request(TypedDict):
     args: NotRequired[dict[str, Any]]
     """The tool's arguments; the ``input`` of tool callbacks."""
     context: NotRequired[dict[str, Any]]
-    """``state``, ``events``, ``userContent`` and the other fields of ToolContext."""
+    """``state``, ``events``, ``userContent`` and the other fields of ToolContext; in ``withheldVariables``
+    the names of variables that are not JSON, which the code can remove."""
     llm_request: NotRequired[dict[str, Any]]
     """Of before_model."""
     llm_response: NotRequired[dict[str, Any]]

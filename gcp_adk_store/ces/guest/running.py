@@ -145,7 +145,7 @@ class Job:
         return cls(
             settings=checked.get("settings", RunSettings()),
             code=checked["code"],
-            variables=Variables(context=context, before=dict(before)),
+            variables=Variables(context, dict(before), frozenset(given.get("withheldVariables", ()))),
             args=plain(checked.get("args", {}), "args"),
             subjects=Subjects.of(callback, checked, warnings.setdefault) if callback else None,
             tools=frozenset(checked.get("tools", ())),

@@ -272,7 +272,8 @@ class Engine:
                 )
                 answer = Answer.of(frame, request)
                 if answer.error is None:
-                    delta = await host.finished(answer.delta, context["state"], limits.wall_s)
+                    before = (*context["state"], *context.get("withheldVariables", ()))
+                    delta = await host.finished(answer.delta, before, limits.wall_s)
                     answer = replace(answer, delta=delta)
                 elif answer.error.type == "MemoryError":  # its process survived
                     says = f"the code wanted more than memory_bytes:\n{answer.error.traceback}"

@@ -17,6 +17,7 @@ from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
+from gcp_adk_store.ces.guest.models import sendable
 from gcp_adk_store.ces.host.engine import or_failed
 from gcp_adk_store.ces.host.invocation import Invocation, failure_of
 from gcp_adk_store.ces.host.results import Answer, NoteRun, RunLog, ToolRun, logs_of_run, with_logs
@@ -27,6 +28,7 @@ from gcp_adk_store.ces.host.session_context import (
     to_object,
     user_content,
     variables_of,
+    visible,
 )
 from gcp_adk_store.ces.host.settings import USER, RuntimeSettings, SessionKey
 from gcp_adk_store.ces.sandbox.interface import SandboxError
@@ -146,7 +148,9 @@ class SessionRuns:
         """
         session = await self._load(invocation, self.settings.recent_events)
         warnings: list[str] = []
-        state = variables_of(session, self.settings.shared_variables, warnings)
+        shared = self.settings.shared_variables
+        state = variables_of(session, shared, warnings)
+        withheld = visible(session.state, shared=shared).keys() - state.keys()
         content = await user_content(session, invocation.user_content, self.artifacts, warnings)
         context = {
             "events": await events_of(session, most_bytes=self.settings.history_bytes, warnings=warnings),
@@ -156,6 +160,7 @@ class SessionRuns:
             **({} if content is None else {"userContent": content}),
             **to_object(invocation.context, "context"),
             "state": state,
+            "withheldVariables": sorted(name for name in withheld if sendable(name) == name),
             "functionCallId": invocation.function_call_id,
         }
         return Opened(session=session, invocation=replace(invocation, context=context), warnings=warnings)

@@ -6,7 +6,7 @@ import pytest
 from google.adk.events import Event, EventActions
 from google.adk.sessions import BaseSessionService
 
-from gcp_adk_store.ces import PythonTool, RuntimeSettings
+from gcp_adk_store.ces import PythonTool, RuntimeSettings, SessionKey
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.host.runs import Make, error_of, ran, result_of, stored, tool
 
@@ -107,11 +107,26 @@ async def test_a_variable_of_others_that_code_cannot_have_stays_away_from_it(val
     run = await ran(runtime, 'return [dict(context.state), get_variable("odd")]', key=key)
     assert run.result == [{"name": "Ada"}, None]
     assert any("'odd'" in warning for warning in run.warnings)
-    missing = await ran(runtime, 'remove_variable("odd")', key=key)
-    assert error_of(missing).type == "KeyError"
     again = await ran(runtime, 'set_variable("odd", 1)', key=key)
     assert (again.ok, again.variables, again.warnings) == (True, {"name": "Ada", "odd": 1}, run.warnings)
     assert (await ran(runtime, "return 1", key=key)).warnings == ()
+
+
+@pytest.mark.parametrize("body", ['remove_variable("odd")', "tools.forget({})", "async_tools.forget({})"])
+async def test_code_removes_a_variable_that_it_cannot_have(body: str, make: Make) -> None:
+    """Also in a tool that it calls, and does not wait for; once it is removed, it is missing."""
+    forget = PythonTool(name="forget", code=tool('remove_variable("odd")', name="forget"))
+    state = {"name": "Ada", "odd": float("nan"), "\ud800": 1}
+    await make.sessions.create_session(app_name="shop", user_id="ada", session_id="s2", state=state)
+    runtime, key = make(tools=[forget]), SessionKey("shop", "ada", "s2")
+
+    for twice in ('remove_variable("odd"); remove_variable("odd")', 'remove_variable("\\ud800")'):
+        assert error_of(await ran(runtime, twice, key=key)).type == "KeyError"
+    run = await ran(runtime, f'{body}; return "odd" in context.state', key=key)
+    assert (run.result, run.variables) == (False, {"name": "Ada"})
+    removed = {"odd": None, "ces_removed:odd": True}
+    assert (await stored(make.sessions, key)).state == {"name": "Ada", "\ud800": 1, **removed}
+    assert error_of(await ran(runtime, 'remove_variable("odd")', key=key)).type == "KeyError"
 
 
 SMALL = RuntimeSettings(
