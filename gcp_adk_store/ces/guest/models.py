@@ -86,6 +86,13 @@ def _key(key: object, where: str) -> str:
     return _text(key, f"{where}, a key")
 
 
+def fault_of(error: pydantic.ValidationError) -> str:
+    """Return where the first fault of *error* is, and what is wrong, without the value: logs keep errors."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    names = [str(each) for each in first["loc"] if "[" not in str(each)]  # pydantic adds the type of a union
+    return f"{'.'.join(names)}: {first['msg']}"
+
+
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
 
 _FROM_HOST: Final = object()

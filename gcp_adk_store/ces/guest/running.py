@@ -28,7 +28,7 @@ from .contract import (
     RunSettings,
 )
 from .host_calls import AsyncTools, CallHost, HostCalls, Requests, Tools
-from .models import from_wire, plain, same_json, sendable, to_wire
+from .models import fault_of, from_wire, plain, same_json, sendable, to_wire
 from .namespace import INTERNAL_MODULE, PUBLIC_MODULE, entries, runtime_names
 from .scanning import UNREADABLE
 from .source import Source, describe, finished, shown_in_tracebacks
@@ -97,21 +97,14 @@ def run(request: Mapping[str, Any], call_host: CallHost, show: Show) -> Answer:
     warnings: dict[str, None] = {}
     try:
         job = Job.of(request, warnings)
+    except pydantic.ValidationError as exc:
+        answer = _answer(describe(RequestError(fault_of(exc)), ()))
     except (ValueError, TypeError) as exc:
-        answer = _answer(describe(_without_values(exc), ()))
+        answer = _answer(describe(exc, ()))
     else:
         answer = job.run(call_host, show)
     answer["warnings"] = [*map(sendable, warnings)]
     return answer
-
-
-def _without_values(exc: Exception) -> Exception:
-    """Return *exc*, or an error that names the member of the request without its value: logs keep errors."""
-    if not isinstance(exc, pydantic.ValidationError):
-        return exc
-    first = exc.errors(include_input=False, include_url=False)[0]
-    names = [str(each) for each in first["loc"] if "[" not in str(each)]  # pydantic adds the type of a union
-    return RequestError(f"{'.'.join(names)}: {first['msg']}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
 from pydantic import OnErrorOmit, TypeAdapter, ValidationError
 
 from gcp_adk_store.ces.guest import contract
+from gcp_adk_store.ces.guest.models import fault_of
 from gcp_adk_store.ces.host.settings import SessionKey
 from gcp_adk_store.ces.sandbox.interface import SandboxOutputError, SandboxProtocolError
 
@@ -262,11 +263,8 @@ def _read(adapter: TypeAdapter[T], frame: Mapping[str, Any], what: str) -> T:
     try:
         return adapter.validate_python(frame, strict=True)
     except ValidationError as exc:
-        first = exc.errors(include_input=False, include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise SandboxProtocolError(
-            f"the code's process sent an invalid {what}: {place}: {first['msg']}"[:_SHOWN_FAULT]
-        ) from exc
+        says = f"the code's process sent an invalid {what}: {fault_of(exc)}"
+        raise SandboxProtocolError(says[:_SHOWN_FAULT]) from exc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

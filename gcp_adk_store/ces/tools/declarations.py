@@ -4,9 +4,13 @@ import ast
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Self, TypeAlias, get_args
+from typing import Any, Final, Literal, Self, TypeAlias
+
+import pydantic
+from pydantic.alias_generators import to_camel
 
 from gcp_adk_store.ces.guest.contract import Code
+from gcp_adk_store.ces.guest.models import fault_of
 from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
 from gcp_adk_store.ces.tools.openapi import OpenApiTool
 from gcp_adk_store.errors import InvalidInputError
@@ -39,28 +43,20 @@ class MockConfig:
         Raises:
             InvalidInputError: *config* is not a mockConfig.
         """
-        _require_known(config, _OF_CONFIG)
-        mocked = config.get("mockedToolCalls") or []
-        if not isinstance(mocked, list | tuple):
-            raise InvalidInputError("mockedToolCalls must be a list")
-        for each in mocked:
-            _require_known(each, _OF_CALL)
-        unmatched: Any = config.get("unmatchedToolCallBehavior")
-        if unmatched in (None, "UNMATCHED_TOOL_CALL_BEHAVIOR_UNSPECIFIED"):
-            unmatched = "PASS_THROUGH"
-        if unmatched not in ("PASS_THROUGH", "FAIL"):
-            raise InvalidInputError(f"unmatchedToolCallBehavior is {unmatched!r}: PASS_THROUGH or FAIL")
-        return cls(
-            calls=tuple(
-                MockedCall(
-                    tool=_tool_of(call),
-                    response=_object(call, "mockResponse"),
-                    expected_args=_object(call, "expectedArgsPattern"),
-                )
-                for call in mocked
-            ),
-            unmatched=unmatched,
+        try:
+            read = _MockConfig.model_validate(config)
+        except pydantic.ValidationError as exc:
+            raise InvalidInputError(f"the mockConfig is not valid: {fault_of(exc)}") from exc
+        calls = (
+            MockedCall(
+                tool=each.name(),
+                response=each.mock_response or {},
+                expected_args=each.expected_args_pattern or {},
+            )
+            for each in read.mocked_tool_calls or ()
         )
+        fails = read.unmatched_tool_call_behavior == "FAIL"
+        return cls(calls=tuple(calls), unmatched="FAIL" if fails else "PASS_THROUGH")
 
     def find(self, tool: str, args: Mapping[str, Any]) -> MockedCall | None:
         """Return the first answer that fits a call of *tool*, or None."""
@@ -94,39 +90,40 @@ class FakeTools:
         return next((name for name in (f"fake_{tool}", "fake_tool_call") if name in self.functions), None)
 
 
-def _tool_of(call: Mapping[str, Any]) -> str:
-    """Return the name that code calls the tool of *call* by; resource names end with it."""
-    toolset = call.get("toolset") or call.get("toolsetTool")
-    if isinstance(toolset, Mapping):
-        return f"{_last(str(toolset.get('toolset', '')))}_{toolset.get('toolId')}"
-    named = call.get("toolId", call.get("tool"))
-    if not isinstance(named, str):
-        raise InvalidInputError("a mocked tool call must name its tool, in toolId, tool or toolset")
-    name = _last(named)
-    return f"{_last(toolset)}_{name}" if isinstance(toolset, str) else name
+class _OfApi(pydantic.BaseModel, extra="forbid", alias_generator=to_camel):
+    """What the platform's API has; a member that is misspelt is refused, or the tool itself would run."""
 
 
-def _last(resource_name: str) -> str:
-    return resource_name.rpartition("/")[2]
+class _ToolsetTool(_OfApi):
+    toolset: str
+    tool_id: str
 
 
-def _object(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = given.get(name) or {}
-    if not isinstance(found, Mapping):
-        raise InvalidInputError(f"{name} of a mocked tool call must be an object")
-    return found
+class _MockedToolCall(_OfApi):
+    tool_id: str | None = None
+    tool: str | None = None
+    toolset: _ToolsetTool | str | None = None
+    toolset_tool: _ToolsetTool | str | None = None
+    expected_args_pattern: dict[str, Any] | None = None
+    mock_response: dict[str, Any] | None = None
+
+    def name(self) -> str:
+        """Return the name that code calls the tool by; resource names end with it."""
+        named = self.toolset or self.toolset_tool
+        if isinstance(named, _ToolsetTool):
+            toolset, tool = named.toolset, named.tool_id
+        else:
+            toolset, tool = named or "", self.tool_id or self.tool or ""
+        if not tool:
+            raise InvalidInputError("a mocked tool call must name its tool, in toolId, tool or toolset")
+        return "_".join(each.rpartition("/")[2] for each in (toolset, tool) if each)
 
 
-_OF_CONFIG: Final = ("mockedToolCalls", "unmatchedToolCallBehavior")
-_OF_CALL: Final = ("toolId", "tool", "toolset", "toolsetTool", "expectedArgsPattern", "mockResponse")
-
-
-def _require_known(given: Any, known: tuple[str, ...]) -> None:
-    """Raise if *given* is not an object of members that are *known*: without one, the tool itself runs."""
-    if not isinstance(given, Mapping):
-        raise InvalidInputError("a mockConfig, and each of its mocked tool calls, must be an object")
-    if unknown := [str(name) for name in given if name not in known]:
-        raise InvalidInputError(f"a mockConfig has no {unknown[0][:100]!r} here; it has: {', '.join(known)}")
+class _MockConfig(_OfApi):
+    mocked_tool_calls: list[_MockedToolCall] | None = None
+    unmatched_tool_call_behavior: (
+        Literal["PASS_THROUGH", "FAIL", "UNMATCHED_TOOL_CALL_BEHAVIOR_UNSPECIFIED"] | None
+    ) = None
 
 
 def _has(value: Any, pattern: Any) -> bool:
@@ -151,8 +148,7 @@ class CodeFile:
     """The function to call; by default that of the tool, or of the callback's kind."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.source, str):
-            raise InvalidInputError(f"code must be a text or a CodeFile, not {type(self.source).__name__}")
+        require_members(self)
 
     @classmethod
     def of(cls, code: "str | CodeFile") -> "CodeFile":
@@ -192,12 +188,7 @@ class PythonTool:
     """Code that answers in its place if no mock does."""
 
     def __post_init__(self) -> None:
-        CodeFile.of(self.code)
         require_members(self)
-        if self.execution not in get_args(Execution):
-            raise InvalidInputError(
-                f"execution is {str(self.execution)[:40]!r}; it must be {' or '.join(get_args(Execution))}"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,9 +232,16 @@ def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
 
 
 _OBJECT: Final = {"type": "object"}
-_SCALARS: Final = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
-_LISTS: Final = frozenset({"list", "List", "tuple", "Tuple", "set", "Set", "Sequence", "Iterable"})
-_ALIASES: Final = frozenset({"Optional", "Annotated"})
+_LIST: Final = {"type": "array", "items": {}}
+_KINDS: Final[dict[str, dict[str, Any]]] = {
+    "str": {"type": "string"},
+    "int": {"type": "integer"},
+    "float": {"type": "number"},
+    "bool": {"type": "boolean"},
+    **dict.fromkeys(("dict", "Dict", "Mapping"), _OBJECT),
+    **dict.fromkeys(("list", "List", "tuple", "Tuple", "set", "Set", "Sequence", "Iterable"), _LIST),
+}
+"""Of types by their names."""
 
 
 def declaration_of(name: str, tool: Tool) -> dict[str, Any]:
@@ -307,7 +305,7 @@ def with_defaults(arguments: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr 
     yield from zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
 
 
-def _schema(annotation: ast.expr | None) -> dict[str, Any]:  # noqa: C901, PLR0911, PLR0912  # one for each kind
+def _schema(annotation: ast.expr | None) -> dict[str, Any]:
     """Return the JSON schema of *annotation*; empty for what is not known."""
     match annotation:
         case ast.Constant(value=str() as text):
@@ -315,12 +313,8 @@ def _schema(annotation: ast.expr | None) -> dict[str, Any]:  # noqa: C901, PLR09
                 return _schema(ast.parse(text, mode="eval").body)
             except UNREADABLE:
                 return {}
-        case ast.Name(id=name) if name in _SCALARS:
-            return {"type": _SCALARS[name]}
-        case ast.Name(id=name) if name in _LISTS:
-            return {"type": "array", "items": {}}
-        case ast.Name(id="dict" | "Dict" | "Mapping"):
-            return dict(_OBJECT)
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return dict(_KINDS.get(name, {}))
         case ast.BinOp(op=ast.BitOr()):
             parts = []
             while isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
@@ -328,21 +322,22 @@ def _schema(annotation: ast.expr | None) -> dict[str, Any]:  # noqa: C901, PLR09
                 annotation = annotation.left
             return _any_of([annotation, *reversed(parts)])
         case ast.Subscript(value=ast.Attribute(attr=name) | ast.Name(id=name), slice=inner):
-            items = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-            if name in _ALIASES:
-                return _schema(items[0])
-            if name == "Union":
-                return _any_of(items)
-            if name == "Literal":
-                values = [each.value for each in items if isinstance(each, ast.Constant)]
-                return {"enum": values}
-            if name in _LISTS:
-                return {"type": "array", "items": _schema(items[0])}
-            return dict(_OBJECT) if name in {"dict", "Dict", "Mapping"} else {}
-        case ast.Attribute(attr=name):
-            return _schema(ast.Name(id=name))
+            return _of_generic(name, inner.elts if isinstance(inner, ast.Tuple) else [inner])
         case _:
             return {}
+
+
+def _of_generic(name: str, items: list[ast.expr]) -> dict[str, Any]:
+    match name:
+        case "Optional" | "Annotated":
+            return _schema(items[0])
+        case "Union":
+            return _any_of(items)
+        case "Literal":
+            return {"enum": [each.value for each in items if isinstance(each, ast.Constant)]}
+        case _:
+            kind = _KINDS.get(name, {})
+            return {**kind, "items": _schema(items[0])} if kind is _LIST else dict(kind)
 
 
 def _any_of(annotations: list[ast.expr]) -> dict[str, Any]:

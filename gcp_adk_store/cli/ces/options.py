@@ -255,6 +255,8 @@ class CodeOptions(Options):
                 ) from exc
         from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  # of the extra
 
+        from gcp_adk_store.ces.guest.models import fault_of  # noqa: PLC0415  # likewise
+
         try:
             return ces.RuntimeSettings(
                 guest=TypeAdapter(RunSettings).validate_json(json.dumps(named), strict=True),
@@ -263,8 +265,7 @@ class CodeOptions(Options):
                 stored_log_characters=_LOG_CHARACTERS,
             )
         except ValidationError as exc:
-            first = exc.errors(include_input=False, include_url=False)[0]
-            raise CannotLookError(f"--setting {first['loc'][0]}: {first['msg']}") from exc
+            raise CannotLookError(f"--setting {fault_of(exc)}") from exc
         except InvalidInputError as exc:
             raise CannotLookError(f"--shared-variable: {exc}") from exc
 

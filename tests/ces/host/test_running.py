@@ -46,7 +46,7 @@ async def test_a_clean_run_appends_one_event_with_what_it_changed(make: Make) ->
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"code": 5}, "code must be a text or a CodeFile, not int"),
+        ({"code": 5}, "code must be a string or a CodeFile, not int"),
         ({"name": 5}, "name must be a string, not int"),
         ({"timeout_s": "9"}, "timeout_s must be a number or None, not str"),
         ({"execution": "LATER"}, "execution is 'LATER', it must be 'SYNCHRONOUS' or 'ASYNCHRONOUS'"),

@@ -94,6 +94,8 @@ async def test_tools_that_do_not_fit_together_are_refused(make: Make) -> None:
     "config",
     [
         {"mockedToolCalls": [{"mockResponse": {}}]},
+        {"mockedToolCalls": [{"toolset": {"toolset": "Bank"}, "mockResponse": {}}]},
+        {"mockedToolCalls": [{"toolset": "Bank", "mockResponse": {}}]},
         {"unmatchedToolCallBehavior": "GUESS"},
         {"mockedToolCalls": {}, "unmatchedToolCallBehavior": []},
         {"mocked_tool_calls": [{"toolId": "double", "mockResponse": {}}]},
