@@ -76,58 +76,22 @@ def catches(handler: ast.ExceptHandler, names: Collection[str]) -> bool:
 Severity = Literal["error", "warning"]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One thing that is looked for."""
-
-    severity: Severity
-    """``error`` where the platform refuses the code or the code fails, ``warning`` where it may."""
-    looks_for: str
-
-
-RULES: Final[dict[str, Rule]] = {
-    "CES001": Rule("error", "a file of the app cannot be read, or is missing"),
-    "CES002": Rule("error", "the code is not valid Python 3.12"),
-    "CES101": Rule("error", "the function is missing"),
-    "CES102": Rule("error", "the first function has another name than the tool"),
-    "CES103": Rule("error", "a function of this name is in another tool too"),
-    "CES104": Rule("warning", "the tool's function has no docstring"),
-    "CES105": Rule("error", "the function is an `async def`"),
-    "CES106": Rule("error", "a callback's parameters are not those it is called with"),
-    "CES107": Rule("error", "`executionType` is neither `SYNCHRONOUS` nor `ASYNCHRONOUS`"),
-    "CES108": Rule("warning", "the tool's name is not snake_case"),
-    "CES109": Rule("warning", "a callback returns another type than its kind may return"),
-    "CES201": Rule("error", "a parameter of a tool's file has no annotation, of helpers too"),
-    "CES202": Rule("error", "a tool's parameter is `None` by default"),
-    "CES203": Rule("error", "a tool takes `*args` or `**kwargs`"),
-    "CES204": Rule("warning", "a tool has a parameter `context`, which is a global"),
-    "CES205": Rule("warning", "a parameter of a callback's file has no annotation"),
-    "CES206": Rule("warning", "a tool's parameter is `None` by default, as its annotation allows"),
-    "CES301": Rule("error", "the platform has no such module"),
-    "CES302": Rule("warning", "a name of typing is not imported"),
-    "CES303": Rule("error", "nothing defines the name"),
-    "CES304": Rule("warning", "`logger` is used without an import"),
-    "CES305": Rule("warning", "a documented class was not among the globals of a tool"),
-    "CES401": Rule("error", "the code names an unknown tool"),
-    "CES402": Rule("warning", "`tools.X` is called with anything but one dict"),
-    "CES403": Rule("error", "`ces_requests` does not know the keyword"),
-    "CES404": Rule("warning", "an `ExternalResponse` has no such attribute"),
-    "CES405": Rule("warning", "the code does not call what `async_tools` returned"),
-    "CES406": Rule("error", "`ces_requests` has no such method"),
-    "CES407": Rule("error", "`data=` of `ces_requests` is bytes"),
-    "CES409": Rule("warning", "a class of the runtime has no such attribute or keyword"),
-    "CES601": Rule("warning", "the session cannot give what a document marks as its own"),
-    "CES602": Rule("error", "the app names an agent or a guardrail that it does not have"),
-    "CES603": Rule("error", "an agent names a tool or a toolset that the app does not have"),
-    "CES604": Rule("error", "an agent names a child that the app does not have"),
-    "CES605": Rule("error", "an instruction mentions a tool or an agent that the app does not have"),
-    "CES606": Rule("warning", "an instruction mentions a tool that its agent cannot call"),
-    "CES607": Rule("warning", "the default of a variable is not of its declared type"),
-    "CES608": Rule("error", "a key is in snake_case, and the platform reads it in camelCase"),
-    "CES609": Rule("error", "an agent is the child of two agents"),
-    "CES610": Rule("error", "a custom header of an MCP toolset is not a variable"),
-}
-"""By code; a code keeps its meaning for ever."""
+ERRORS: Final = frozenset(
+    {
+        *("CES001", "CES002", "CES101", "CES102", "CES103", "CES105", "CES106", "CES107", "CES201"),
+        *("CES202", "CES203", "CES301", "CES303", "CES401", "CES403", "CES406", "CES407", "CES602"),
+        *("CES603", "CES604", "CES605", "CES608", "CES609", "CES610"),
+    }
+)
+"""Codes of rules where the platform refuses the code or the code fails."""
+WARNINGS: Final = frozenset(
+    {
+        *("CES104", "CES108", "CES109", "CES204", "CES205", "CES206", "CES302", "CES304", "CES305"),
+        *("CES402", "CES404", "CES405", "CES409", "CES601", "CES606", "CES607"),
+    }
+)
+"""Codes of rules where it may. docs/ces-commands.md says what each looks for; a code keeps its meaning for
+ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +114,7 @@ def finding(
     code: str, says: str, fix: str, *, path: str, line: int = 1, column: int = 1, certain: bool = True
 ) -> Finding:
     """Return what was found by the rule of *code*; a warning where it is not *certain*."""
-    severity = RULES[code].severity if certain else "warning"
+    severity: Severity = "error" if certain and code in ERRORS else "warning"
     return Finding(path=path, line=line, column=column, code=code, severity=severity, says=says, fix=fix)
 
 

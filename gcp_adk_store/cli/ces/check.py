@@ -122,11 +122,11 @@ def lint(folder: Path, app: Path, ignore: tuple[str, ...]) -> Result:
 
     Ends with 1 if it finds an error, with 2 if it cannot check the folder.
     """
-    from gcp_adk_store.ces.apps.findings import RULES  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.apps.findings import ERRORS, WARNINGS  # noqa: PLC0415  # of the extra
 
-    unknown = sorted(set(ignore) - set(RULES))
-    if unknown:
-        raise CannotLookError(f"--ignore {unknown[0]}: unknown code; known: {', '.join(RULES)}")
+    known = sorted(ERRORS | WARNINGS)
+    if unknown := sorted({*ignore} - {*known}):
+        raise CannotLookError(f"--ignore {unknown[0]}: unknown code; known: {', '.join(known)}")
     read = ces.read_app(app)
     if not (read.tools or read.callbacks or read.toolsets or read.problems):
         raise CannotLookError(f"{folder} has no Python of an agent app: expected tools/, agents/ or TOOL.py")
