@@ -18,8 +18,8 @@ from typing_extensions import override
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.conversation.decisions import ConversationTurn, active_agent, has_ended, in_force
 from gcp_adk_store.ces.conversation.models import as_model
-from gcp_adk_store.ces.conversation.program import Program, TurnSessions, mocking
-from gcp_adk_store.ces.conversation.turn import Turn
+from gcp_adk_store.ces.conversation.program import Program, TurnSessions
+from gcp_adk_store.ces.conversation.turn import Turn, TurnConfig
 from gcp_adk_store.ces.host.results import NoteRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
 from gcp_adk_store.ces.host.session_context import visible
@@ -283,9 +283,10 @@ class Conversation(Closing):
             raise InvalidInputError(f"the session {place} is not of the app {self.runner.app_name}")
         content = types.Content(role=USER, parts=[types.Part(text=said)]) if isinstance(said, str) else said
         message: dict[str, Any] = {"user_id": place.user, "session_id": place.session, "new_message": content}
+        message["run_config"] = TurnConfig(mocks=mocks)
         if variables:
             message["state_delta"] = dict(variables)
-        async with self.agent.turn_sessions.reserving(place):
+        async with self.agent.turn_sessions.reserving(place, self._sessions):
             session = await self._session(place)
             if has_ended(in_force(session.events)):
                 raise InvalidInputError(ENDED)
@@ -293,12 +294,7 @@ class Conversation(Closing):
                 self._turns.run(self.runner, **message) if self._turns else self.runner.run_async(**message)
             )
             async with aclosing(runs) as events:
-                while True:
-                    # Step by step: between two of them the caller's own code runs, in the same context.
-                    with mocking(place, mocks):
-                        event = await anext(events, None)
-                    if event is None:
-                        return
+                async for event in events:
                     yield event
 
     async def variables(self, key: SessionKeyLike) -> Mapping[str, Any]:

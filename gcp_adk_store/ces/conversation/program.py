@@ -4,19 +4,17 @@ import ast
 import asyncio
 import contextvars
 import logging
-from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Self
 from weakref import WeakValueDictionary
 
 import pydantic
 from google.adk.errors import StaleSessionError
 from google.adk.events import Event
 from google.adk.sessions import BaseSessionService, Session
-from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
+from google.adk.sessions.base_session_service import GetSessionConfig
 from typing_extensions import override
 
 from gcp_adk_store.ces.apps.agents import TransferRule
@@ -26,30 +24,10 @@ from gcp_adk_store.ces.guest.scanning import UNREADABLE
 from gcp_adk_store.ces.host.results import NoteRun, RunLog, with_logs
 from gcp_adk_store.ces.host.session_runs import APPENDS
 from gcp_adk_store.ces.host.settings import USER, SessionKey
-from gcp_adk_store.ces.tools.declarations import (
-    CodeFile,
-    MockConfig,
-    PythonTool,
-    Tool,
-    by_name,
-    declaration_of,
-)
+from gcp_adk_store.ces.tools.declarations import CodeFile, PythonTool, Tool, by_name, declaration_of
 from gcp_adk_store.errors import InvalidInputError
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(slots=True, eq=False, weakref_slot=True)
-class _Home:
-    """Where a session is; turns and late responses of one session share it, and nothing else keeps it."""
-
-    service: BaseSessionService
-
-
-class _SeenSession(Session):
-    """A session as a run of a turn sees it; the run may end after the turn, and store its response then."""
-
-    _home: _Home = pydantic.PrivateAttr()
 
 
 @dataclass(slots=True, eq=False)
@@ -57,15 +35,12 @@ class HeldSession:
     """The session of one turn, as the Runner has it, and what was not handed to the Runner yet."""
 
     session: Session
-    home: _Home
     delta: dict[str, Any] = field(default_factory=dict)
     """What runs changed of the state."""
     answer: Event | None = None
     """The last event of an agent, which callbacks may still replace."""
     late: list[Event] = field(default_factory=list)
     """Responses of asynchronous tools that came during the turn."""
-    mocks: MockConfig | None = None
-    """Answers to calls of tools in this turn alone."""
     log_left: int = 0
     """Characters of logs that events of the turn may still keep."""
     logs: list[RunLog] = field(default_factory=list)
@@ -102,25 +77,33 @@ class HeldSession:
         return event
 
 
-_MOCKS: Final[ContextVar[tuple[SessionKey, MockConfig | None] | None]] = ContextVar(
-    "gcp_adk_store_mocks", default=None
-)
-"""The session whose turn is to begin, and the mocks of that turn."""
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class _Home:
+    """Where a session is; turns and late responses of one session share it, and nothing else keeps it."""
+
+    service: BaseSessionService
+    held: HeldSession | None = None
+    """The session of the turn that runs."""
+    reserved: int = 0
+    """How many messages are sent."""
+    waiting: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a turn begins, or when it is cancelled before that."""
+
+    def wake(self) -> None:
+        """Let responses that wait look again."""
+        self.waiting.set()
+        self.waiting = asyncio.Event()
 
 
-@contextmanager
-def mocking(key: SessionKey, mocks: MockConfig | None) -> Iterator[None]:
-    """Let *mocks* answer calls of tools in a turn of the session *key* that begins in the block."""
-    token = _MOCKS.set((key, mocks))
-    try:
-        yield
-    finally:
-        _MOCKS.reset(token)
+class _SeenSession(Session):
+    """A session as a run of a turn sees it; the run may end after the turn, and store its response then."""
+
+    _home: _Home = pydantic.PrivateAttr()
 
 
-async def _store(held: HeldSession) -> None:
+async def _store(held: HeldSession, service: BaseSessionService) -> None:
     """Append the late responses that the turn of *held* did not."""
-    service, key = held.home.service, held.key
+    key = held.key
     for event in held.late:
         try:
             for left in range(APPENDS - 1, -1, -1):
@@ -144,11 +127,12 @@ class TurnSessions(BaseSessionService):
         """Keep that many characters of the logs of a turn in its events, and pass logs on to *note_run*."""
         self._stored_log_characters = stored_log_characters
         self._note_run = note_run
-        self._held: dict[SessionKey, HeldSession] = {}
         self._homes: WeakValueDictionary[SessionKey, _Home] = WeakValueDictionary()
-        self._reserved: Counter[SessionKey] = Counter()
-        self._waiting: dict[SessionKey, asyncio.Event] = {}
-        """Set when a turn begins, or when it is cancelled before that."""
+
+    def _home(self, key: SessionKey, service: BaseSessionService) -> _Home:
+        home = self._homes.setdefault(key, _Home(service))
+        home.service = service
+        return home
 
     @asynccontextmanager
     async def holding(self, session: Session, service: BaseSessionService) -> AsyncIterator[HeldSession]:
@@ -156,58 +140,49 @@ class TurnSessions(BaseSessionService):
 
         Late responses that the block took and did not store, such as one that is cancelled, are stored then.
         """
-        key = SessionKey.of_session(session)
-        home = self._homes.get(key) or _Home(service)
-        home.service = service
-        self._homes[key] = home
-        sent_to, mocks = _MOCKS.get() or (None, None)
-        mocks = mocks if sent_to == key else None
-        held = self._held[key] = HeldSession(session, home, mocks=mocks, log_left=self._stored_log_characters)
-        self._wake(key)
+        home = self._home(SessionKey.of_session(session), service)
+        held = home.held = HeldSession(session, log_left=self._stored_log_characters)
+        home.wake()
         try:
             yield held
         finally:
-            if self._held.get(key) is held:
-                del self._held[key]
+            if home.held is held:
+                home.held = None
             if held.late:
                 # As in append_event: it belongs to no turn.
-                storing = asyncio.get_running_loop().create_task(_store(held), context=contextvars.Context())
+                store = _store(held, home.service)
+                storing = asyncio.get_running_loop().create_task(store, context=contextvars.Context())
                 await asyncio.wait([storing])  # also if the turn is cancelled once more
 
     def note(self, key: SessionKey, log: RunLog) -> None:
         """Keep the log of a run in a turn; the event of an asynchronous tool has its own."""
-        held = self._held.get(key)
-        if held is not None and not log.late:
-            held.note(log)
+        home = self._homes.get(key)
+        if home is not None and home.held is not None and not log.late:
+            home.held.note(log)
         if self._note_run is not None:
             self._note_run(key, log)
 
     @asynccontextmanager
-    async def reserving(self, key: SessionKey) -> AsyncIterator[None]:
+    async def reserving(self, key: SessionKey, service: BaseSessionService) -> AsyncIterator[None]:
         """Let responses that come late wait until a turn begins in the block, or the block ends."""
-        self._reserved[key] += 1
+        home = self._home(key, service)
+        home.reserved += 1
         try:
             yield
         finally:
-            self._reserved[key] -= 1
-            if not self._reserved[key]:
-                del self._reserved[key]
-            self._wake(key)
-
-    def _wake(self, key: SessionKey) -> None:
-        if waiting := self._waiting.pop(key, None):
-            waiting.set()
+            home.reserved -= 1
+            home.wake()
 
     @override
     async def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
         key = SessionKey(app_name, user_id, session_id)
-        held = self._held.get(key)
+        home = self._homes.get(key)
+        if home is None:
+            return None
+        held = home.held
         if held is None:
-            home = self._homes.get(key)
-            if home is None:
-                return None
             return await home.service.get_session(**key.names, config=config)
         events = held.events
         if config is not None and config.num_recent_events is not None:
@@ -220,15 +195,15 @@ class TurnSessions(BaseSessionService):
             events=events,
             last_update_time=held.session.last_update_time,
         )
-        seen._home = held.home  # noqa: SLF001  # of this module
+        seen._home = home  # noqa: SLF001  # of this module
         return seen
 
     @override
     async def append_event(self, session: Session, event: Event) -> Event:
-        key = SessionKey.of_session(session)
+        home = self._homes[SessionKey.of_session(session)]
         # Runs of the turn that is to begin wait for the run that appends this.
-        while (held := self._held.get(key)) is None and self._reserved[key]:
-            await self._waiting.setdefault(key, asyncio.Event()).wait()
+        while (held := home.held) is None and home.reserved:
+            await home.waiting.wait()
         if held is not None:
             if event.author == USER:
                 held.late.append(event)
@@ -236,20 +211,14 @@ class TurnSessions(BaseSessionService):
                 held.delta |= event.actions.state_delta
             return event
         # Its task began in a turn, whose lease is over: the append belongs to no turn.
-        append = self._homes[key].service.append_event(session, event)
+        append = home.service.append_event(session, event)
         return await asyncio.get_running_loop().create_task(append, context=contextvars.Context())
 
     @override
-    async def create_session(self, **_: Any) -> Session:
-        raise NotImplementedError("a turn makes no sessions")
+    async def create_session(self, **_: Any) -> Any:
+        raise NotImplementedError("a turn makes, lists and deletes no sessions")
 
-    @override
-    async def list_sessions(self, **_: Any) -> ListSessionsResponse:
-        raise NotImplementedError("a turn lists no sessions")
-
-    @override
-    async def delete_session(self, **_: Any) -> None:
-        raise NotImplementedError("a turn deletes no sessions")
+    list_sessions = delete_session = create_session
 
 
 _ENTRY = "ces_condition"

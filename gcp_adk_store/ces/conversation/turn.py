@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.run_config import RunConfig
 from google.adk.events import Event, EventActions
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
@@ -32,12 +33,19 @@ from gcp_adk_store.ces.host.runtime import PythonRuntime
 from gcp_adk_store.ces.host.session_context import visible
 from gcp_adk_store.ces.host.settings import USER
 from gcp_adk_store.ces.sandbox.interface import SandboxRunError
-from gcp_adk_store.ces.tools.declarations import CodeFile
+from gcp_adk_store.ces.tools.declarations import CodeFile, MockConfig
 from gcp_adk_store.errors import InvalidInputError
 
 MOST_TRANSFERS: Final = 10
 MOST_MODEL_CALLS: Final = 25
 """Of a turn: what does not end by itself ends with an error."""
+
+
+class TurnConfig(RunConfig):
+    """What a message of a conversation has for its turn alone."""
+
+    mocks: MockConfig | None = None
+    """Answers to calls of tools."""
 
 
 def _first(*values: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -378,7 +386,7 @@ class Turn:
             "invocation_id": self.ctx.invocation_id,
             "user_content": self.ctx.user_content,
             "context": {"turnIndex": index, "appId": self.held.session.app_name},
-            "mocks": self.held.mocks,
+            "mocks": getattr(self.ctx.run_config, "mocks", None),
         }
 
     async def _forced_transfer(self) -> AgentSpec | None:
