@@ -161,17 +161,6 @@ def calls_of(content: types.Content | None) -> list[types.FunctionCall]:
     return [part.function_call for part in parts if part.function_call is not None]
 
 
-def unreached_ends(calls: Iterable[types.FunctionCall], responses: Iterable[types.Part]) -> list[types.Part]:
-    """Return answers to *calls* of ``end_session`` that have none in *responses*: they end no session."""
-    answered = {part.function_response.id for part in responses if part.function_response is not None}
-    error = {"error": "the session goes on: a call before this one failed, or handed over to an agent"}
-    return [
-        types.Part(function_response=types.FunctionResponse(id=call.id, name=call.name, response=error))
-        for call in calls
-        if call.name == END_SESSION and call.id not in answered
-    ]
-
-
 def is_said(event: Event | None) -> bool:
     """Return whether *event* is what an agent said, without calls."""
     content = None if event is None else event.content
@@ -304,26 +293,24 @@ class ConversationTurn:
     @property
     def text(self) -> str:
         """What agents said, one line for each part."""
-        said = (part.text for part in self._parts() if part.text and not part.thought)
-        return "\n".join(said)
+        return "\n".join(part.text for _, part in self._parts() if part.text)
 
     @property
     def said(self) -> tuple[tuple[str, str], ...]:
         """What the client gets, in order: who says it, and the text, or a payload's type and text."""
         shown = []
-        for event in self.events:
-            for part in _parts_of(event):
-                if part.inline_data is not None:
-                    data = (part.inline_data.data or b"").decode("utf-8", "replace")
-                    shown.append((event.author, f"[{part.inline_data.mime_type}] {data}"))
-                elif part.text and not part.thought:
-                    shown.append((event.author, part.text))
+        for author, part in self._parts():
+            if part.inline_data is not None:
+                data = (part.inline_data.data or b"").decode("utf-8", "replace")
+                shown.append((author, f"[{part.inline_data.mime_type}] {data}"))
+            elif part.text:
+                shown.append((author, part.text))
         return tuple(shown)
 
     @property
     def payloads(self) -> tuple[types.Blob, ...]:
         """Inline data for the client, such as that of ``Part.from_json``."""
-        return tuple(part.inline_data for part in self._parts() if part.inline_data is not None)
+        return tuple(part.inline_data for _, part in self._parts() if part.inline_data is not None)
 
     @property
     def calls(self) -> tuple[ToolUse, ...]:
@@ -356,11 +343,12 @@ class ConversationTurn:
         failed = next((event for event in reversed(self.events) if event.error_code), None)
         return None if failed is None else f"{failed.error_code}: {failed.error_message}"
 
-    def _parts(self) -> list[types.Part]:
-        return [part for event in self.events for part in _parts_of(event)]
-
-
-def _parts_of(event: Event) -> list[types.Part]:
-    """Return what an agent says in *event*."""
-    content = event.content
-    return (content.parts or []) if event.author != USER and content and content.role == MODEL else []
+    def _parts(self) -> list[tuple[str, types.Part]]:
+        """Return what agents say, without thoughts, each part with its author."""
+        return [
+            (event.author, part)
+            for event in self.events
+            if event.author != USER and event.content and event.content.role == MODEL
+            for part in event.content.parts or ()
+            if not part.thought
+        ]

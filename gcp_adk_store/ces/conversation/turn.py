@@ -39,6 +39,10 @@ from gcp_adk_store.errors import InvalidInputError
 MOST_TRANSFERS: Final = 10
 MOST_MODEL_CALLS: Final = 25
 """Of a turn: what does not end by itself ends with an error."""
+_UNREACHED: Final = {
+    "error": "the session goes on: a call before this one failed, or handed over to an agent"
+}
+"""What an end of the session gets that is not reached."""
 
 
 class TurnConfig(RunConfig):
@@ -51,6 +55,10 @@ class TurnConfig(RunConfig):
 def _first(*values: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Return the first that is not None: what a callback emptied is empty, and not what it was."""
     return next(value for value in values if value is not None)
+
+
+def _answer(call: types.FunctionCall, response: dict[str, Any]) -> types.Part:
+    return types.Part(function_response=types.FunctionResponse(id=call.id, name=call.name, response=response))
 
 
 @dataclass(slots=True, eq=False)
@@ -276,40 +284,39 @@ class Turn:
                 yield each
 
     async def _carried_out(self, calls: list[types.FunctionCall]) -> AsyncIterator[Event | None]:
-        """Carry *calls* out, and yield their responses: they are stored before a model thinks about them."""
+        """Carry *calls* out, and yield their responses: they are stored before a model thinks about them.
+
+        None is carried out after a transfer or a failure, and an end that is not reached ends no session.
+        """
         responses: list[types.Part] = []
         raised: Exception | None = None
-        try:
-            await self._answers(calls, responses)
-        except Exception as exc:  # noqa: BLE001  # of a callback, a tool or the sandbox
-            raised = exc
-        if not self._is_over:
-            responses += decisions.unreached_ends(calls, responses)
+        goes_on = True
+        for call in calls:
+            if not goes_on:
+                responses += [_answer(call, _UNREACHED)] if call.name == END_SESSION else []
+            elif call.name == END_SESSION and END_SESSION not in self._asked.refused:
+                self._is_over = True
+                break
+            else:
+                try:
+                    responses.append(_answer(call, await self._called(call)))
+                except Exception as exc:  # noqa: BLE001  # of a callback, a tool or the sandbox
+                    raised = exc
+                goes_on = raised is None and self._next is None
         if responses:
             yield self._event(types.Content(role=USER, parts=responses), transfer=self._next)
             yield None
         if raised is not None:
             raise raised
 
-    async def _answers(self, calls: list[types.FunctionCall], responses: list[types.Part]) -> None:
-        """Carry *calls* out in order, and add to *responses*; a transfer and an end are the last."""
-        for call in calls:
-            if call.name == END_SESSION and END_SESSION not in self._asked.refused:
-                self._is_over = True
-                break
-            responses.append(types.Part(function_response=await self._called(call)))
-            if self._next is not None:
-                break
-
-    async def _called(self, call: types.FunctionCall) -> types.FunctionResponse:
+    async def _called(self, call: types.FunctionCall) -> dict[str, Any]:
+        """Carry *call* out, and return its response."""
         args = dict(call.args or {})
         if call.name in self._asked.refused:
-            response = {"error": f"{str(call.name)[:100]!r} was not offered in this request, and did not run"}
-        elif call.name == TRANSFER:
-            response = await self._transferred(str(args.get("agent_name", "")))
-        else:
-            response = await self._tool_response(str(call.name), args, str(call.id))
-        return types.FunctionResponse(id=call.id, name=call.name, response=response)
+            return {"error": f"{str(call.name)[:100]!r} was not offered in this request, and did not run"}
+        if call.name == TRANSFER:
+            return await self._transferred(str(args.get("agent_name", "")))
+        return await self._tool_response(str(call.name), args, str(call.id))
 
     async def _transferred(self, name: str) -> dict[str, Any]:
         target = self.program.app.agent(name)
