@@ -210,17 +210,13 @@ class Parsed:
     @cached_property
     def answers(self) -> set[str]:
         """Names that are bound to nothing but answers of tools and servers."""
-        found: set[str] = set()
-        others: set[str] = set(self.parameters)
+        found = dict.fromkeys(self.parameters, False)
         for node in self.nodes:
-            match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value) if self._is_answer(value):
-                    found.add(name)
-                case ast.Name(id=name, ctx=ast.Store()):
-                    parent = self.parents[node]
-                    if not (isinstance(parent, ast.Assign) and self._is_answer(parent.value)):
-                        others.add(name)
-        return found - others
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                parent = self.parents[node]
+                is_answer = isinstance(parent, ast.Assign) and self._is_answer(parent.value)
+                found[node.id] = is_answer and found.get(node.id, True)
+        return {name for name, is_answer in found.items() if is_answer}
 
     @cached_property
     def asked_for(self) -> set[str]:

@@ -120,6 +120,20 @@ class AgentApp:
         wanted = last_of(name)
         return next((agent for agent in self.agents if wanted in agent.names), None)
 
+    def tools_of(self, agent: AgentSpec) -> list[str]:
+        """Return the names of the tools that the model of *agent* may call, system tools too, in order."""
+        tools = [*self.tools, *self.other_tools]
+        own = {each.folder: each.name for each in tools} | {each.name: each.name for each in tools}
+        names = dict.fromkeys(own.get(name, name) for name in agent.tools)
+        for use in agent.toolsets:
+            toolset = next((each for each in self.toolsets if use.toolset in each.names), None)
+            if use.operations:
+                prefix = use.toolset if toolset is None else toolset.name
+                names |= dict.fromkeys(f"{prefix}_{operation}" for operation in use.operations)
+            elif toolset is not None:
+                names |= dict.fromkeys(sorted(toolset.tool_names))
+        return list(names)
+
     def guardrails_of(self, agent: AgentSpec) -> list[GuardrailSpec]:
         """Return the guardrails that guard *agent*, if enabled: those of every agent, then its own."""
         found = {
@@ -133,13 +147,6 @@ class AgentApp:
     def shown(self, path: Path) -> str:
         """Return how *path* is named: from the app's folder."""
         return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)
-
-
-def own_names(app: AgentApp) -> dict[str, str]:
-    """Return the names of tools that belong to no toolset, by what agents may call them: also by folder."""
-    tools = [(each.folder, each.name) for each in app.tools]
-    tools += [(each.folder, each.name) for each in app.other_tools]
-    return dict(tools) | {name: name for _, name in tools}
 
 
 def load_tools(app: AgentApp, *, use_fakes: bool = False) -> list[Tool]:

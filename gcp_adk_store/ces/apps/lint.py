@@ -139,15 +139,8 @@ def _check_parameters(parsed: Parsed, entry: Function) -> Iterator[Finding]:
 
 def _is_optional(argument: ast.arg) -> bool:
     """Whether the annotation says that None is a value; examples of the platform have such parameters."""
-    match argument.annotation:
-        case ast.Subscript(value=ast.Name(id="Optional") | ast.Attribute(attr="Optional")):
-            return True
-        case ast.BinOp(op=ast.BitOr(), right=ast.Constant(value=None)):
-            return True
-        case ast.Constant(value=str() as text):
-            return text.startswith("Optional[") or text.endswith("| None")
-        case _:
-            return False
+    text = "" if argument.annotation is None else ast.unparse(argument.annotation).strip("'")
+    return text.removeprefix("typing.").startswith("Optional[") or text.endswith("| None")
 
 
 def _check_measured(parsed: Parsed) -> Iterator[Finding]:
@@ -208,19 +201,17 @@ def _check_code(parsed: Parsed, more: frozenset[str] = frozenset()) -> Iterator[
     for node in parsed.undefined:
         if node.id in more:
             continue
+        code, says = "CES303", f"nothing defines {node.id}: it raises NameError"
+        fix = "define it, or fix its spelling"
         if node.id == "logger":
+            code = "CES304"
             says = (
                 "logger is not imported: the platform's examples use it, and it was missing among the globals"
             )
             fix = "write: import logging; logger = logging.getLogger(__name__), or print"
-            yield parsed.found("CES304", says, fix, node)
-            continue
-        fix = (
-            f"write: import {node.id}"
-            if missing_module(node.id) is None
-            else "define it, or fix its spelling"
-        )
-        yield parsed.found("CES303", f"nothing defines {node.id}: it raises NameError", fix, node)
+        elif missing_module(node.id) is None:
+            fix = f"write: import {node.id}"
+        yield parsed.found(code, says, fix, node)
     yield from check_use(parsed)
 
 
@@ -231,6 +222,15 @@ def _check_annotations(parsed: Parsed, code: str, consequence: str) -> Iterator[
                 says = f"{argument.arg} of {function.name} has no type: {consequence}"
                 annotation = _ANNOTATIONS.get(argument.arg, "str")
                 yield parsed.found(code, says, f"annotate it: {argument.arg}: {annotation}", argument)
+
+
+_IMPORTS: Final = {
+    **dict.fromkeys(GLOBALS, "take the import out: it is a global"),
+    "requests": "use the global ces_requests",
+    ".": "put what is imported into this file: files cannot import each other",
+}
+"""What to do about an import, by the module that is missing."""
+_THERE: Final = "there are the standard library of Python 3.12, pydantic, numpy and protobuf"
 
 
 def _check_imports(parsed: Parsed) -> Iterator[Finding]:
@@ -245,15 +245,9 @@ def _check_imports(parsed: Parsed) -> Iterator[Finding]:
             members = tuple(alias.name for alias in node.names)
             missing = [missing_module(node.module, members) if not node.level and node.module else "."]
         for name in filter(None, missing):
-            if name in GLOBALS:
-                fix = "take the import out: it is a global"
-            elif name == "requests":
-                fix = "use the global ces_requests"
-            elif name == ".":
-                fix = "put what is imported into this file: files cannot import each other"
-            else:
-                fix = "there are the standard library of Python 3.12, pydantic, numpy and protobuf"
-            yield parsed.found("CES301", f"the platform has no module {name}", fix, node)
+            yield parsed.found(
+                "CES301", f"the platform has no module {name}", _IMPORTS.get(name, _THERE), node
+            )
 
 
 def _tried(parsed: Parsed) -> Iterator[ast.AST]:

@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 from gcp_adk_store.ces.apps.agents import AgentSpec
 from gcp_adk_store.ces.apps.files import Config, Files, declared_variables, folders, member
 from gcp_adk_store.ces.apps.findings import Finding, Parsed
-from gcp_adk_store.ces.apps.layout import AgentApp, own_names
+from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.guest.host_calls import AsyncTools, ExternalResponse, Requests, Tools
 from gcp_adk_store.ces.guest.namespace import INTERNAL_MODULE
 
@@ -111,10 +111,7 @@ def _check_variables(config: Config) -> Iterator[Finding]:
         if schema.get("default") is None or "type" not in schema:
             continue
         kind, default = str(schema["type"]).upper(), schema["default"]
-        fits = isinstance(default, _TYPES.get(kind, ())) and (
-            kind == "BOOLEAN" or not isinstance(default, bool)
-        )
-        if not fits:
+        if type(default) not in _TYPES.get(kind, ()):
             found = type(default).__name__
             says = f"the variable {name} is declared as {kind[:40]}, and its default is a {found}"
             yield config.found("CES607", says, f"write one of {', '.join(_TYPES)}, and such a default", name)
@@ -139,13 +136,7 @@ def _check_names(agent: AgentSpec, app: AgentApp, config: Config) -> Iterator[Fi
 def _check_mentions(agent: AgentSpec, app: AgentApp, place: Config) -> Iterator[Finding]:
     """Yield what the instruction of *agent* mentions that the app, or the agent, does not have."""
     tools = {name.casefold() for name in _tool_names(app)}
-    named = own_names(app)
-    own = {
-        name.casefold()
-        for name in (*agent.tools, *(named.get(each, each) for each in agent.tools), *SYSTEM_TOOLS)
-    }
-    used = {use.toolset for use in agent.toolsets}
-    prefixes = tuple(f"{each.name}_".casefold() for each in app.toolsets if used & each.names)
+    own = {name.casefold() for name in (*agent.tools, *app.tools_of(agent), *SYSTEM_TOOLS)}
     agents = {name for each in app.agents for name in each.names}
     for kind, name in dict.fromkeys(_MENTION.findall(agent.instruction)):
         if kind == "AGENT":
@@ -153,7 +144,7 @@ def _check_mentions(agent: AgentSpec, app: AgentApp, place: Config) -> Iterator[
             yield from place.unknown("CES605", "the mentioned agent", [name], agents, names)
         elif name.casefold() not in tools:
             yield from place.unknown("CES605", "the mentioned tool", [name], (), app.tool_names)
-        elif name.casefold() not in own and not name.casefold().startswith(prefixes):
+        elif name.casefold() not in own:
             says = f"{{@TOOL: {name}}} is not among the tools of {agent.name}: its model cannot call it"
             yield place.found("CES606", says, "add it to the agent's tools, or take it out", name)
 
@@ -224,9 +215,7 @@ def _check_keywords(
 
 def _is_bytes(node: ast.expr) -> bool:
     match node:
-        case ast.Constant(value=bytes()) | ast.Call(func=ast.Name(id="bytes")):
-            return True
-        case ast.Call(func=ast.Attribute(attr="encode")):
+        case ast.Constant(value=bytes()) | ast.Call(func=ast.Name(id="bytes") | ast.Attribute(attr="encode")):
             return True
         case _:
             return False

@@ -14,7 +14,7 @@ from google.genai import types
 
 from gcp_adk_store.ces.apps.agents import AgentSpec, GuardrailSpec, TransferRule
 from gcp_adk_store.ces.apps.files import ErrorHandling
-from gcp_adk_store.ces.apps.layout import AgentApp, own_names
+from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.guest.messages import END_SESSION
 from gcp_adk_store.ces.guest.scanning import UNREADABLE
 from gcp_adk_store.ces.host.results import Run, RunLog, logs_of
@@ -194,20 +194,6 @@ def rules_from(agent: AgentSpec, app: AgentApp) -> list[tuple[TransferRule, Agen
         return down
     back = [rule for rule in (*agent.rules, *parent.rules) if not rule.to_child and rule.child in agent.names]
     return [*down, *((rule, parent) for rule in back)]
-
-
-def tool_names(agent: AgentSpec, app: AgentApp) -> list[str]:
-    """Return the names of the tools that the model of *agent* may call, system tools too, in order."""
-    own = own_names(app)
-    names = dict.fromkeys(own.get(name, name) for name in agent.tools)
-    for use in agent.toolsets:
-        toolset = next((each for each in app.toolsets if use.toolset in each.names), None)
-        if use.operations:
-            prefix = use.toolset if toolset is None else toolset.name
-            names |= dict.fromkeys(f"{prefix}_{operation}" for operation in use.operations)
-        elif toolset is not None:
-            names |= dict.fromkeys(sorted(toolset.tool_names))
-    return list(names)
 
 
 FAILED_PRECONDITION: Final = "FAILED_PRECONDITION"

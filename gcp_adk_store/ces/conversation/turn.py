@@ -415,7 +415,7 @@ class Turn:
 
     async def _request(self) -> dict[str, Any]:
         app, agent, known = self.program.app, self.agent, self.program.declarations
-        listed = decisions.tool_names(agent, app)
+        listed = app.tools_of(agent)
         declarations = [known[name] for name in listed if name in known]
         if among := await self._targets():
             declarations.append(models.transfer_declaration(among))

@@ -39,6 +39,18 @@ def test_an_app_that_names_what_it_has_passes(app: Path) -> None:
         assert codes(app) == []
 
 
+def test_an_instruction_mentions_operations_that_its_agent_chooses(app: Path) -> None:
+    """Another agent may choose others of the same toolset."""
+    write_files(app, {"toolsets/crm/crm.json": {"displayName": "Crm", "mcpToolset": {}}})
+    for agent, operation in (("root", "open"), ("billing", "find")):
+        toolsets = [{"toolset": "crm", "toolIds": [operation]}]
+        change(app / f"agents/{agent}/{agent}.json", toolsets=toolsets)
+    path = "agents/billing/instruction.txt"
+    (app / path).write_text("Ask {@TOOL: Crm_find}.\nNot {@TOOL: Crm_open}.\n")
+
+    assert codes(app) == [("CES606", path, 2)]
+
+
 def test_an_app_that_its_caller_describes_is_checked_with_the_files_of_its_folder(app: Path) -> None:
     """Nothing read them before."""
     change(app / "app.json", variable_declarations=[])
