@@ -1,7 +1,7 @@
 """Read the agents, guardrails and toolsets of an app from its configuration."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,9 +46,9 @@ class TransferRule:
     """Whether it is about the way from the parent to the child, and not the way back."""
     forbids: bool
     """Whether the model may not choose the transfer while the condition holds; else it is forced then."""
-    expression: str | None = None
-    code: str | None = None
-    """Python, or the path of its file."""
+    condition: str
+    is_code: bool
+    """Whether the condition is Python, or the path of its file; else it is an expression."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +97,9 @@ def agent_of(
         path=path,
         model=str(member(config, "modelSettings", "model") or ""),
         temperature=float(temperature) if isinstance(temperature, int | float) else None,
-        tools=tuple(map(last_of, _texts(config.get("tools")))),
+        tools=tuple(map(last_of, named(config.get("tools")))),
         toolsets=tuple(_toolsets(config.get("toolsets"))),
-        children=tuple(map(last_of, _texts(config.get("childAgents")))),
+        children=tuple(map(last_of, named(config.get("childAgents")))),
         rules=rules,
         guardrails=named(config.get("guardrails")),
     )
@@ -115,7 +115,7 @@ def _toolsets(listed: Any) -> Iterator[ToolsetUse]:
         if isinstance(each, str):
             yield ToolsetUse(toolset=last_of(each))
         elif isinstance(each, Mapping) and isinstance(each.get("toolset"), str):
-            yield ToolsetUse(toolset=last_of(each["toolset"]), operations=tuple(_texts(each.get("toolIds"))))
+            yield ToolsetUse(toolset=last_of(each["toolset"]), operations=named(each.get("toolIds")))
 
 
 def rule_of(config: Any) -> TransferRule | None:
@@ -124,21 +124,17 @@ def rule_of(config: Any) -> TransferRule | None:
     condition = member(config, "disablePlannerTransfer") if forced is None else forced
     child, direction = member(config, "childAgent"), member(config, "direction")
     expression = member(condition, "expressionCondition", "expression")
-    code = member(condition, "pythonCodeCondition", "pythonCode")
-    has_condition = isinstance(expression, str) or isinstance(code, str)
-    if not (isinstance(child, str) and direction in (_TO_CHILD, _TO_PARENT) and has_condition):
+    is_code = not isinstance(expression, str)
+    says = member(condition, "pythonCodeCondition", "pythonCode") if is_code else expression
+    if not (isinstance(child, str) and direction in (_TO_CHILD, _TO_PARENT) and isinstance(says, str)):
         return None
     return TransferRule(
         child=last_of(child),
         to_child=direction == _TO_CHILD,
         forbids=forced is None,
-        expression=expression if isinstance(expression, str) else None,
-        code=code if isinstance(code, str) else None,
+        condition=says,
+        is_code=is_code,
     )
-
-
-def _texts(listed: Any) -> list[str]:
-    return [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,9 +174,9 @@ _KINDS: Final = (
     *("mcpTool", "openApiTool", "remoteAgentTool", "systemTool", "widgetTool"),
 )
 """Members of the configuration of a tool that say what it is."""
-_TOOLSETS: Final = ("mcpToolset", "connectorToolset")
+TOOLSETS: Final = ("mcpToolset", "connectorToolset")
+"""Members of the configuration of a toolset without a document."""
 ELSEWHERE: Final = "and runs on the platform alone"
-_NOT_IMPLEMENTED: Final = 501
 _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 
 
@@ -231,32 +227,26 @@ def merged(config: Mapping[str, Any], environment: Any) -> dict[str, Any]:
     return found
 
 
-def other_tool(config: Mapping[str, Any], folder: str) -> OtherTool:
+def other_tool(config: Mapping[str, Any], folder: str, fake: Path | None) -> OtherTool:
     """Return the tool that *config* declares: by its own name, its display name, or that of its *folder*."""
     kind = next((each for each in _KINDS if isinstance(config.get(each), Mapping)), "")
     fields = config[kind] if kind else {}
     named = [config.get("displayName"), fields.get("name"), folder]
     name = next(each for each in named if isinstance(each, str) and each)
     parameters = fields.get("parameters", fields.get("inputSchema"))
-    answers = stand_in(name, f"is declared as {kind or 'no known kind of tool'}, {ELSEWHERE}")
-    answers = replace(
-        answers,
+    answers = stand_in(
+        name,
+        f"is declared as {kind or 'no known kind of tool'}, {ELSEWHERE}",
         description=str(fields.get("description") or config.get("description") or ""),
         parameters=_json_schema(parameters) if isinstance(parameters, Mapping) else None,
     )
-    return OtherTool(name=name, folder=folder, stand_in=answers)
+    return OtherTool(name=name, folder=folder, fake=fake, stand_in=answers)
 
 
-def stand_in(name: str, why: str) -> MockTool:
+def stand_in(name: str, why: str, **declared: Any) -> MockTool:
     """Return what answers in place of the tool *name*, which is not called here: *why*, as an error."""
     error = f"{name} {why}; give it a mock"
-    return MockTool(name=name, response={"error": error}, status_code=_NOT_IMPLEMENTED, reason=error)
-
-
-def other_toolset(config: Mapping[str, Any], name: str, folder: str) -> Toolset | None:
-    """Return the toolset that *config* declares without a document; None for no toolset."""
-    kind = next((each for each in _TOOLSETS if isinstance(config.get(each), Mapping)), None)
-    return None if kind is None else Toolset(name=name, folder=folder, kind=kind)
+    return MockTool(name=name, response={"error": error}, status_code=501, reason=error, **declared)
 
 
 def _json_schema(schema: Any) -> Any:

@@ -78,26 +78,25 @@ class Files:
 
     def parsed(self, path: Path, text: str, *, document: bool = False) -> dict[str, Any]:
         """Return the object that *text* is; with *document* it is a text within the file *path*."""
+        read, line = None, 1
         try:
             read = json.loads(text) if path.suffix == ".json" and not document else yaml.safe_load(text)
+            says = _excess(read)
         except json.JSONDecodeError as exc:
-            self.problem(path, f"it is not JSON: {exc.msg}", line=exc.lineno)
-            return {}
+            says, line = f"it is not JSON: {exc.msg}", exc.lineno
         except (ValueError, RecursionError) as exc:  # an invalid date in YAML, or too many brackets
-            self.problem(path, f"it cannot be read: {exc}")
-            return {}
+            says = f"it cannot be read: {exc}"
         except yaml.YAMLError as exc:
             mark = getattr(exc, "problem_mark", None)
-            says = f"it is not YAML: {getattr(exc, 'problem', None) or exc}"
-            self.problem(path, says, line=mark.line + 1 if mark else 1)
-            return {}
-        if not isinstance(read, dict):
-            self.problem(path, f"an object is expected, not {type(read).__name__}")
-            return {}
-        if says := _excess(read):
-            self.problem(path, says)
-            return {}
-        return read
+            says, line = (
+                f"it is not YAML: {getattr(exc, 'problem', None) or exc}",
+                mark.line + 1 if mark else 1,
+            )
+        if not (says or isinstance(read, dict)):
+            says = f"an object is expected, not {type(read).__name__}"
+        if says:
+            self.problem(path, says, line=line)
+        return read if isinstance(read, dict) and not says else {}
 
     def file(self, name: str | Path, what: str) -> Path | None:
         """Return the path of the file *name* in the folder; None, and a problem of *what*, for none."""
@@ -211,8 +210,8 @@ _SECONDS: Final = "s"
 class ErrorHandling:
     """What an agent answers if its model fails: ``errorHandlingSettings``."""
 
-    says: str = ""
-    """The fallback message in the app's own language; empty if it has none."""
+    says: str | None = None
+    """The fallback message in the app's own language; empty if it has none, None if it says none."""
     most_fallbacks: int = 0
     """How often in a row it says that before it ends the session; 0 for always."""
     ends: bool = False
@@ -226,16 +225,12 @@ def error_handling_of(config: Mapping[str, Any]) -> ErrorHandling:
     settings = config.get("errorHandlingSettings")
     strategy = member(settings, "errorHandlingStrategy")
     messages = member(settings, "fallbackResponseConfig", "customFallbackMessages")
-    texts = (
-        {str(language): str(text) for language, text in messages.items()}
-        if isinstance(messages, dict)
-        else {}
-    )
+    texts = messages if isinstance(messages, dict) else {}
     language = str(member(config, "languageSettings", "defaultLanguageCode"))
-    says = texts.get(language) or next(iter(texts.values()), "")
+    says = str(member(texts, language) or next(iter(texts.values()), ""))
     most = member(settings, "fallbackResponseConfig", "maxFallbackAttempts")
     return ErrorHandling(
-        says=says if strategy == "FALLBACK_RESPONSE" else "",
+        says=says if strategy == "FALLBACK_RESPONSE" else None,
         most_fallbacks=most if isinstance(most, int) and not isinstance(most, bool) else 0,
         ends=strategy == "END_SESSION",
         escalates=member(settings, "endSessionConfig", "escalateSession") is True,

@@ -34,12 +34,6 @@ class ToolCode(Faked):
     timeout_s: float | None = None
     """As the configuration has it."""
 
-    def loaded(self) -> PythonTool:
-        """Return the tool with its code; raises as `load_code`."""
-        return PythonTool(
-            name=self.name, code=load_code(self.path), execution=self.execution, timeout_s=self.timeout_s
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallbackCode:
@@ -48,10 +42,8 @@ class CallbackCode:
     callback: Callback
     path: Path
     disabled: bool
-    agent: str = ""
-    """The folder of the agent; empty for a guardrail's."""
-    guardrail: str = ""
-    """The folder of the guardrail; empty for an agent's."""
+    owner: str
+    """The folder of the agent, or of the guardrail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,16 +153,19 @@ def load_tools(app: AgentApp, *, use_fakes: bool = False) -> list[Tool]:
     Raises:
         InvalidInputError: the code of one cannot be read.
     """
-    found: list[tuple[Path | None, Tool]] = [(each.fake, each.loaded()) for each in app.tools]
+    found: list[tuple[Path | None, Tool]] = []
+    for each in app.tools:
+        code, limit_s = load_code(each.path), each.timeout_s
+        tool = PythonTool(name=each.name, code=code, execution=each.execution, timeout_s=limit_s)
+        found.append((each.fake, tool))
     found += [(toolset.fake, tool) for toolset in app.toolsets for tool in _of_toolset(toolset)]
     found += [(each.fake, each.stand_in) for each in app.other_tools]
-    if not use_fakes:
-        return [tool for _, tool in found]
-    codes = [None if path is None else load_code(path) for path, _ in found]
-    return [
-        tool if code is None else replace(tool, fake=FakeTools(source=code.source, filename=code.filename))
-        for (_, tool), code in zip(found, codes, strict=True)
-    ]
+    return [replace(tool, fake=_fake(path)) if use_fakes and path else tool for path, tool in found]
+
+
+def _fake(path: Path) -> FakeTools:
+    code = load_code(path)
+    return FakeTools(source=code.source, filename=code.filename)
 
 
 def load_code(path: Path) -> CodeFile:

@@ -26,6 +26,7 @@ from pydantic.alias_generators import to_camel
 
 from gcp_adk_store.ces.apps import CODE_FILE, files
 from gcp_adk_store.ces.apps.agents import (
+    TOOLSETS,
     AgentSpec,
     GuardrailSpec,
     OtherTool,
@@ -35,7 +36,6 @@ from gcp_adk_store.ces.apps.agents import (
     merged,
     named,
     other_tool,
-    other_toolset,
     rule_of,
 )
 from gcp_adk_store.ces.apps.layout import AgentApp, CallbackCode, ToolCode
@@ -53,7 +53,6 @@ _EXTRA_CALLS: Final = (
     "extraToolCallBehavior",
 )
 _GOLDEN_CALLS: Final = ("evaluationSettings", "goldenEvaluationToolCallBehaviour")
-_FALLBACK: Final = "FALLBACK_RESPONSE"
 _EXECUTIONS: Final = get_args(Execution)
 
 
@@ -114,7 +113,7 @@ class _Reading(files.Files):
         guardrails = [self._guardrail(each, callbacks) for each in files.folders(root / "guardrails")]
         agents = tuple(self._agent(each) for each in files.folders(root / "agents"))
         self._require_named(agents, guardrails)
-        with_code = {each.guardrail for each in callbacks}
+        with_code = {each.owner for each in callbacks if each.callback in GUARDRAILS}
         self.unlike += [
             f"the guardrail {each.name} has no code, and does not run here"
             for each in guardrails
@@ -127,10 +126,7 @@ class _Reading(files.Files):
                 f"one model answers for all agents here, and the app has {', '.join(sorted(models))}"
             )
         errors = files.error_handling_of(config)
-        if (
-            files.member(config, "errorHandlingSettings", "errorHandlingStrategy") == _FALLBACK
-            and not errors.says
-        ):
+        if errors.says == "":
             self.unlike.append(
                 "the app has no customFallbackMessages, and only the platform has its own: if the model "
                 "fails, the turn fails here"
@@ -176,8 +172,7 @@ class _Reading(files.Files):
                 code = function["pythonCode"]
         elif config or not code.is_file():
             if config:
-                fake = self._fake(config, name)
-                others.append(replace(other_tool(config, folder.name), fake=fake))
+                others.append(other_tool(config, folder.name, self._fake(config, name)))
             return
         execution: Any = config.get("executionType") or _EXECUTIONS[0]
         if execution not in (*_EXECUTIONS, "EXECUTION_TYPE_UNSPECIFIED"):
@@ -221,8 +216,8 @@ class _Reading(files.Files):
         declared = config.get("openApiToolset")
         schema = declared.get("openApiSchema") if isinstance(declared, dict) else None
         if not isinstance(declared, dict) or not isinstance(schema, str):
-            found = other_toolset(config, name, folder.name)
-            return None if found is None else replace(found, fake=fake)
+            kind = next((each for each in TOOLSETS if isinstance(config.get(each), Mapping)), None)
+            return None if kind is None else Toolset(name=name, folder=folder.name, kind=kind, fake=fake)
         is_document = "\n" in schema  # itself, not its path
         path = file.path if is_document else self.file(schema, f"the schema of the toolset {name}")
         if path is None:
@@ -281,7 +276,7 @@ class _Reading(files.Files):
         for name, kind in kinds.items():
             if (found := files.member(declared, name)) is not None:
                 what = f"the {kind} of the guardrail {folder.name}"
-                callbacks += self._callback(config, kind, found, kind, what, guardrail=folder.name)
+                callbacks += self._callback(config, kind, found, what, folder.name)
         return guardrail_of(folder.name, config.members)
 
     def _callbacks(self, folder: Path) -> Iterator[CallbackCode]:
@@ -294,27 +289,27 @@ class _Reading(files.Files):
                     for each in files.folders(folder / f"{callback}_callbacks")
                     if (each / CODE_FILE).is_file()
                 ]
-            what = f"a {callback} callback of the agent {folder.name}"
             for number, each in enumerate(listed if isinstance(listed, list) else [listed]):
-                named = f"{callback} callback {number}"
-                for found in self._callback(config, callback, each, named, what, agent=folder.name):
+                what = f"{callback} callback {number} of {folder.name}"
+                for found in self._callback(config, callback, each, what, folder.name):
                     streams = callback == "after_model" and each.get("proactiveExecutionEnabled") is True
                     if streams and not found.disabled:
                         self.unlike.append(
-                            f"{named} of {folder.name} runs once for each response here: models are not "
-                            "streamed, and have no parts before it"
+                            f"{what} runs once for each response here: models are not streamed, and have no "
+                            "parts before it"
                         )
                     yield found
 
     def _callback(
-        self, config: files.Config, kind: Callback, found: Any, named: str, what: str, **owner: str
+        self, config: files.Config, kind: Callback, found: Any, what: str, owner: str
     ) -> Iterator[CallbackCode]:
         """Yield the callback *found* in *config*; its *owner* is an agent or a guardrail."""
         code = files.member(found, "pythonCode")
         if not isinstance(code, str):
-            self.problem(config.path, f"{named} has no pythonCode")
-        elif path := self.file(code, what):
-            yield CallbackCode(callback=kind, path=path, disabled=found.get("disabled") is True, **owner)
+            self.problem(config.path, f"{what} has no pythonCode")
+        elif path := self.file(code, f"the code of {what}"):
+            is_disabled = found.get("disabled") is True
+            yield CallbackCode(callback=kind, path=path, disabled=is_disabled, owner=owner)
 
     def _agent(self, folder: Path) -> AgentSpec:
         config = self.config(folder / folder.name)

@@ -1,6 +1,6 @@
 """Make requests of models from a conversation; scripted replies."""
 
-import importlib
+import importlib.util
 import json
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
@@ -31,17 +31,14 @@ from gcp_adk_store.ces.host.settings import USER
 from gcp_adk_store.ces.tools.declarations import declared
 from gcp_adk_store.errors import InvalidInputError
 
-
-def _error_of_client() -> type[Exception]:
-    """Return the errors of the client that Google's uses: aiohttp if that is installed, otherwise httpx."""
-    try:
-        error: type[Exception] = importlib.import_module("aiohttp").ClientError
-    except ImportError:
-        return httpx.HTTPError
-    return error
-
-
-SERVICE_ERRORS: Final = (APIError, httpx.HTTPError, GoogleAuthError, _error_of_client())
+# Google's client uses aiohttp if that is installed, otherwise httpx.
+_CLIENT: Final = importlib.import_module("aiohttp") if importlib.util.find_spec("aiohttp") else None
+SERVICE_ERRORS: Final = (
+    APIError,
+    httpx.HTTPError,
+    GoogleAuthError,
+    *([_CLIENT.ClientError] if _CLIENT else []),
+)
 """What a model of ADK raises if its service, the way to it or the credentials fail."""
 MOST_SAID: Final = 500
 """The most characters that an error says of the failure of a model."""
@@ -135,16 +132,11 @@ class Asked:
     def of(cls, said: LlmResponse, request: Mapping[str, Any]) -> Self:
         """Return what *said*, the response to *request*, calls."""
         calls = [(str(each.name), each.args or {}) for each in calls_of(said.content)]
+        offered = {str(each.get("name")) for tool in _tools(request) for each in tool["functionDeclarations"]}
         return cls(
-            frozenset(name for name, _ in calls) - _offered(request),
+            frozenset(name for name, _ in calls if name not in offered),
             frozenset(str(args.get("agent_name")) for name, args in calls if name == TRANSFER),
         )
-
-
-def _offered(request: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of the functions that *request* declares to the model, without those it excludes."""
-    shown = (each for tool in _tools(request) for each in tool["functionDeclarations"])
-    return frozenset(str(each.get("name")) for each in shown)
 
 
 def _tools(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -253,7 +253,7 @@ class Program:
         callbacks: dict[tuple[str, str], tuple[CodeFile, ...]] = {}
         for each in app.callbacks:
             if not each.disabled:
-                place = (each.agent or each.guardrail, each.callback)
+                place = (each.owner, each.callback)
                 callbacks[place] = (*callbacks.get(place, ()), load_code(each.path))
         rules = [rule for agent in app.agents for rule in agent.rules]
         return cls(
@@ -267,9 +267,7 @@ class Program:
             ),
             callbacks=callbacks,
             conditions={
-                rule: _condition_code(app, str(rule.code))
-                if rule.expression is None
-                else Condition.of(rule.expression)
+                rule: _condition_code(app, rule.condition) if rule.is_code else Condition.of(rule.condition)
                 for rule in rules
             },
         )

@@ -95,7 +95,7 @@ def test_an_export_is_read_whole(app: Path) -> None:
         ("other", "after_agent", "x", False),
         ("root", "before_model", "b", False),
         ("root", "before_model", "a", True),
-    ] == [(each.agent, each.callback, each.path.parent.name, each.disabled) for each in read.callbacks]
+    ] == [(each.owner, each.callback, each.path.parent.name, each.disabled) for each in read.callbacks]
     assert {"n": 3} == read.variables
     assert [] == codes(app)
 

@@ -68,6 +68,7 @@ RULE = {**SALES, "disablePlannerTransfer": {"expressionCondition": {"expression"
     ("changes", "code"),
     [
         ({"tools": ["look_up", "lookup"]}, "CES603"),
+        ({"tools": ["look_up", 5]}, "CES603"),
         ({"toolsets": [{"toolset": "Bank"}]}, "CES603"),
         ({"childAgents": ["billing", "sales"]}, "CES604"),
         ({"transferRules": [RULE]}, "CES604"),
