@@ -1,11 +1,11 @@
 """Read the agents, guardrails and toolsets of an app from its configuration."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from gcp_adk_store.ces.apps.files import last_of, member
+from gcp_adk_store.ces.apps.files import last_of, member, typed
 from gcp_adk_store.ces.tools.declarations import MockTool
 from gcp_adk_store.ces.tools.openapi import operation_names
 
@@ -28,6 +28,14 @@ class Named:
         return frozenset({self.name, self.folder}) - {""}
 
 
+N = TypeVar("N", bound=Named)
+
+
+def by_names(listed: Sequence[N]) -> dict[str, N]:
+    """Return those *listed* by all their names; the first of those that share a name."""
+    return {name: each for each in reversed(listed) for name in each.names}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faked(Named):
     """A tool, or tools, that a fake may answer for."""
@@ -47,8 +55,8 @@ class TransferRule:
     forbids: bool
     """Whether the model may not choose the transfer while the condition holds; else it is forced then."""
     condition: str
-    is_code: bool
-    """Whether the condition is Python, or the path of its file; else it is an expression."""
+    filename: str
+    """Of the condition, which is Python then; empty for an expression."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +106,7 @@ def agent_of(
         model=str(member(config, "modelSettings", "model") or ""),
         temperature=float(temperature) if isinstance(temperature, int | float) else None,
         tools=tuple(map(last_of, named(config.get("tools")))),
-        toolsets=tuple(_toolsets(config.get("toolsets"))),
+        toolsets=tuple(_toolsets(typed(list, config, "toolsets"))),
         children=tuple(map(last_of, named(config.get("childAgents")))),
         rules=rules,
         guardrails=named(config.get("guardrails")),
@@ -110,8 +118,8 @@ def named(listed: Any) -> tuple[str, ...]:
     return tuple(map(str, listed if isinstance(listed, list) else () if listed is None else [listed]))
 
 
-def _toolsets(listed: Any) -> Iterator[ToolsetUse]:
-    for each in listed if isinstance(listed, list) else ():
+def _toolsets(listed: list[Any]) -> Iterator[ToolsetUse]:
+    for each in listed:
         if isinstance(each, str):
             yield ToolsetUse(toolset=last_of(each))
         elif isinstance(each, Mapping) and isinstance(each.get("toolset"), str):
@@ -133,7 +141,7 @@ def rule_of(config: Any) -> TransferRule | None:
         to_child=direction == _TO_CHILD,
         forbids=forced is None,
         condition=says,
-        is_code=is_code,
+        filename="transfer_rule.py" if is_code else "",
     )
 
 
@@ -152,19 +160,16 @@ class GuardrailSpec(Named):
 
 def guardrail_of(folder: str, config: Mapping[str, Any]) -> GuardrailSpec:
     """Return the guardrail in *folder*; what is malformed in *config* is left out."""
-    listed = member(config, "action", "respondImmediately", "responses")
-    transfer = member(config, "action", "transferAgent", "agent")
+    listed = typed(list, config, "action", "respondImmediately", "responses")
     answer = member(config, "action", "generativeAnswer")
     return GuardrailSpec(
         name=str(config.get("displayName") or folder),
         folder=folder,
         enabled=config.get("enabled", True) is not False,
         responses=tuple(
-            str(each["text"])
-            for each in (listed if isinstance(listed, list) else ())
-            if isinstance(each, Mapping) and each.get("text") and not each.get("disabled")
+            str(each["text"]) for each in listed if member(each, "text") and not each.get("disabled")
         ),
-        transfer_to=last_of(transfer) if isinstance(transfer, str) else "",
+        transfer_to=last_of(typed(str, config, "action", "transferAgent", "agent")),
         prompt=str(answer.get("prompt") or "") if isinstance(answer, Mapping) else None,
     )
 
@@ -216,14 +221,13 @@ class Toolset(Faked):
         return self.listed | {f"{self.name}_{each}" for each in operation_names(self.spec)}
 
 
-def merged(config: Mapping[str, Any], environment: Any) -> dict[str, Any]:
+def merged(config: Any, environment: Any) -> dict[str, Any]:
     """Return *config* with the values of *environment*, member by member: what ``environment.json`` adds."""
     found = dict(config)
-    for name, value in environment.items() if isinstance(environment, Mapping) else ():
+    for name, value in environment.items():
         before = found.get(name)
-        found[name] = (
-            merged(before, value) if isinstance(before, Mapping) and isinstance(value, Mapping) else value
-        )
+        both = isinstance(before, Mapping) and isinstance(value, Mapping)
+        found[name] = merged(before, value) if both else value
     return found
 
 

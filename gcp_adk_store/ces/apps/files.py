@@ -4,12 +4,14 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import yaml
 
 from gcp_adk_store.ces.apps.findings import Finding, finding
 from gcp_adk_store.errors import InvalidInputError
+
+T = TypeVar("T")
 
 _SUFFIXES: Final = (".json", ".yaml", ".yml")
 _VALUES: Final = 500_000
@@ -133,6 +135,12 @@ def member(value: Any, *names: str) -> Any:
     return value
 
 
+def typed(kind: type[T], value: Any, *names: str) -> T:
+    """Return what is at *names* in *value*, or an empty *kind* if that is of another type."""
+    found = member(value, *names)
+    return found if isinstance(found, kind) else kind()
+
+
 def last_of(name: str) -> str:
     """Return the last part of a resource name; other names stay as they are."""
     return name.rpartition("/")[2] if name.startswith("projects/") else name
@@ -140,8 +148,7 @@ def last_of(name: str) -> str:
 
 def declared_variables(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the name and the schema of each variable that the configuration of an app declares."""
-    declared = config.get("variableDeclarations")
-    for each in declared if isinstance(declared, list) else ():
+    for each in typed(list, config, "variableDeclarations"):
         name, schema = member(each, "name"), member(each, "schema")
         if isinstance(name, str) and isinstance(schema, Mapping):
             yield name, schema
@@ -224,8 +231,7 @@ def error_handling_of(config: Mapping[str, Any]) -> ErrorHandling:
     """Return what the configuration of an app says; what is malformed is left out."""
     settings = config.get("errorHandlingSettings")
     strategy = member(settings, "errorHandlingStrategy")
-    messages = member(settings, "fallbackResponseConfig", "customFallbackMessages")
-    texts = messages if isinstance(messages, dict) else {}
+    texts = typed(dict, settings, "fallbackResponseConfig", "customFallbackMessages")
     language = str(member(config, "languageSettings", "defaultLanguageCode"))
     says = str(member(texts, language) or next(iter(texts.values()), ""))
     most = member(settings, "fallbackResponseConfig", "maxFallbackAttempts")

@@ -12,6 +12,7 @@ from gcp_adk_store.ces.apps.agents import (
     GuardrailSpec,
     OtherTool,
     Toolset,
+    by_names,
     stand_in,
 )
 from gcp_adk_store.ces.apps.files import Config, ErrorHandling, last_of
@@ -109,16 +110,16 @@ class AgentApp:
 
     def agent(self, name: str) -> AgentSpec | None:
         """Return the agent of that display name, folder or resource name, or None."""
-        wanted = last_of(name)
-        return next((agent for agent in self.agents if wanted in agent.names), None)
+        return by_names(self.agents).get(last_of(name))
 
     def tools_of(self, agent: AgentSpec) -> list[str]:
         """Return the names of the tools that the model of *agent* may call, system tools too, in order."""
         tools = [*self.tools, *self.other_tools]
         own = {each.folder: each.name for each in tools} | {each.name: each.name for each in tools}
         names = dict.fromkeys(own.get(name, name) for name in agent.tools)
+        toolsets = by_names(self.toolsets)
         for use in agent.toolsets:
-            toolset = next((each for each in self.toolsets if use.toolset in each.names), None)
+            toolset = toolsets.get(use.toolset)
             if use.operations:
                 prefix = use.toolset if toolset is None else toolset.name
                 names |= dict.fromkeys(f"{prefix}_{operation}" for operation in use.operations)

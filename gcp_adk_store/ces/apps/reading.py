@@ -31,7 +31,9 @@ from gcp_adk_store.ces.apps.agents import (
     GuardrailSpec,
     OtherTool,
     Toolset,
+    TransferRule,
     agent_of,
+    by_names,
     guardrail_of,
     merged,
     named,
@@ -77,7 +79,7 @@ def read_app(
         raise InvalidInputError(f"folder must be a Path, not {type(folder).__name__}")
     servers, credentials = servers or {}, credentials or {}
     app = _Reading(folder, servers, credentials).app()
-    known = {name for toolset in app.toolsets for name in toolset.names}
+    known = by_names(app.toolsets)
     if unknown := [name for name in (*servers, *credentials) if name not in known]:
         raise InvalidInputError(
             f"the app has no toolset {unknown[0][:100]!r}; it has: {', '.join(sorted(known)) or 'none'}"
@@ -202,7 +204,7 @@ class _Reading(files.Files):
         file = self.config(folder / folder.name)
         config, name = file.members, str(file.members.get("displayName") or folder.name)
         for each in (folder.name, name):
-            config = merged(config, files.member(environment, "toolsets", each))
+            config = merged(config, files.typed(dict, environment, "toolsets", each))
         fake = self._fake(config, name)
         if files.member(config, "mcpToolset", "customHeaders"):
             self.unlike.append(
@@ -214,8 +216,8 @@ class _Reading(files.Files):
                 "10 s"
             )
         declared = config.get("openApiToolset")
-        schema = declared.get("openApiSchema") if isinstance(declared, dict) else None
-        if not isinstance(declared, dict) or not isinstance(schema, str):
+        schema = files.member(declared, "openApiSchema")
+        if not isinstance(schema, str):
             kind = next((each for each in TOOLSETS if isinstance(config.get(each), Mapping)), None)
             return None if kind is None else Toolset(name=name, folder=folder.name, kind=kind, fake=fake)
         is_document = "\n" in schema  # itself, not its path
@@ -223,15 +225,15 @@ class _Reading(files.Files):
         if path is None:
             return None
         spec = self.parsed(path, schema if is_document else self.text(path), document=is_document)
-        url, authentication = declared.get("url"), declared.get("apiAuthentication")
-        of_app = url if isinstance(url, str) and url != FILLED_IN else ""
+        url = files.typed(str, declared, "url")
+        of_app = "" if url == FILLED_IN else url
         return Toolset(
             name=name,
             folder=folder.name,
             spec=spec,
             path=path,
             server=self.servers.get(name) or self.servers.get(folder.name) or of_app,
-            authentication=authentication if isinstance(authentication, dict) else {},
+            authentication=files.typed(dict, declared, "apiAuthentication"),
             credential=self.credentials.get(name) or self.credentials.get(folder.name),
             fake=fake,
         )
@@ -252,18 +254,18 @@ class _Reading(files.Files):
     def _require_named(self, agents: tuple[AgentSpec, ...], guardrails: list[GuardrailSpec]) -> None:
         """Add guardrails, a root agent, and agents of guardrails, that are named and not in the app."""
         app = self.config(self.folder / "app")
-        known = {name for agent in agents for name in agent.names}
+        known = by_names(agents)
         root = filter(None, [str(app.members.get("rootAgent") or "")])
         self.problems += app.unknown("CES602", "rootAgent", root, known)
         for guardrail in guardrails:
             place = self.config(self.folder / "guardrails" / guardrail.folder / guardrail.folder)
             target = filter(None, [guardrail.transfer_to])
             self.problems += place.unknown("CES602", "the agent", target, known)
-        known = {name for guardrail in guardrails for name in guardrail.names}
+        known_guardrails = by_names(guardrails)
         of_agents = (self.config(self.folder / "agents" / each.folder / each.folder) for each in agents)
         for config in (app, *of_agents):
             listed = named(config.members.get("guardrails"))
-            self.problems += config.unknown("CES602", "the guardrail", listed, known)
+            self.problems += config.unknown("CES602", "the guardrail", listed, known_guardrails)
 
     def _guardrail(self, folder: Path, callbacks: list[CallbackCode]) -> GuardrailSpec:
         config = self.config(folder / folder.name)
@@ -313,21 +315,26 @@ class _Reading(files.Files):
 
     def _agent(self, folder: Path) -> AgentSpec:
         config = self.config(folder / folder.name)
+        rules: list[TransferRule] = []
         listed = config.members.get("transferRules") or []
-        rules = [rule_of(each) for each in (listed if isinstance(listed, list) else [listed])]
-        for number in (number for number, rule in enumerate(rules) if rule is None):
-            says = (
-                f"transfer rule {number} is not known: it needs a childAgent, a direction (PARENT_TO_CHILD "
-                "or CHILD_TO_PARENT), and deterministicTransfer or disablePlannerTransfer with an "
-                "expression or pythonCode"
-            )
-            self.problem(config.path, says)
+        for number, each in enumerate(listed if isinstance(listed, list) else [listed]):
+            rule = rule_of(each)
+            if rule is None:
+                says = (
+                    f"transfer rule {number} is not known: it needs a childAgent, a direction "
+                    "(PARENT_TO_CHILD or CHILD_TO_PARENT), and deterministicTransfer or "
+                    "disablePlannerTransfer with an expression or pythonCode"
+                )
+                self.problem(config.path, says)
+            elif not (rule.filename and rule.condition.endswith(".py") and "\n" not in rule.condition):
+                rules.append(rule)
+            elif path := self.file(rule.condition, f"the code of transfer rule {number} of {folder.name}"):
+                rules.append(replace(rule, condition=self.text(path), filename=str(path)))
         instruction = config.members.get("instruction")
         if instruction is None and (folder / "instruction.txt").is_file():
             instruction = str((folder / "instruction.txt").relative_to(self.folder))
         text, path = self._text_at(folder, instruction)
-        known = tuple(filter(None, rules))
-        return agent_of(folder.name, config.members, text, path or config.path, known)
+        return agent_of(folder.name, config.members, text, path or config.path, tuple(rules))
 
     def _text_at(self, folder: Path, given: Any) -> tuple[str, Path | None]:
         """Return *given*; or the text of the file whose path it is, and the file."""

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pydantic
 from pydantic.alias_generators import to_camel
 
-from gcp_adk_store.ces.apps.agents import AgentSpec
-from gcp_adk_store.ces.apps.files import Config, Files, declared_variables, folders, member
+from gcp_adk_store.ces.apps.agents import AgentSpec, by_names
+from gcp_adk_store.ces.apps.files import Config, Files, declared_variables, folders, typed
 from gcp_adk_store.ces.apps.findings import Finding, Parsed
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.guest.host_calls import AsyncTools, ExternalResponse, Requests, Tools
@@ -98,8 +98,7 @@ def _check_keys(config: Any, place: Config) -> Iterator[Finding]:
 
 def _check_headers(config: Config) -> Iterator[Finding]:
     """Yield custom headers of an MCP toolset whose values are not variables: the platform takes no others."""
-    headers = member(config.members, "mcpToolset", "customHeaders")
-    for name, value in headers.items() if isinstance(headers, Mapping) else ():
+    for name, value in typed(dict, config.members, "mcpToolset", "customHeaders").items():
         if not _VARIABLE.fullmatch(str(value)):
             says = f"the value of the custom header {name} is not a variable, and the platform takes no other"
             yield config.found("CES610", says, "write $context.variables.NAME", str(name))
@@ -120,7 +119,7 @@ def _check_variables(config: Config) -> Iterator[Finding]:
 def _check_names(agent: AgentSpec, app: AgentApp, config: Config) -> Iterator[Finding]:
     """Yield tools, toolsets and children that *agent* names and the app does not have."""
     yield from config.unknown("CES603", "the tool", agent.tools, _tool_names(app), app.tool_names)
-    toolsets = {name: each for each in app.toolsets for name in each.names}
+    toolsets = by_names(app.toolsets)
     for use in agent.toolsets:
         yield from config.unknown("CES603", "the toolset", [use.toolset], toolsets)
         toolset = toolsets.get(use.toolset)
@@ -129,19 +128,18 @@ def _check_names(agent: AgentSpec, app: AgentApp, config: Config) -> Iterator[Fi
             what = f"in the toolset {toolset.name}, the operation"
             yield from config.unknown("CES603", what, use.operations, known, toolset.tool_names)
     children = dict.fromkeys((*agent.children, *(rule.child for rule in agent.rules)))
-    agents = {name for each in app.agents for name in each.names}
-    yield from config.unknown("CES604", "the child", children, agents, [each.name for each in app.agents])
+    names = [each.name for each in app.agents]
+    yield from config.unknown("CES604", "the child", children, by_names(app.agents), names)
 
 
 def _check_mentions(agent: AgentSpec, app: AgentApp, place: Config) -> Iterator[Finding]:
     """Yield what the instruction of *agent* mentions that the app, or the agent, does not have."""
     tools = {name.casefold() for name in _tool_names(app)}
     own = {name.casefold() for name in (*agent.tools, *app.tools_of(agent), *SYSTEM_TOOLS)}
-    agents = {name for each in app.agents for name in each.names}
+    names = [each.name for each in app.agents]
     for kind, name in dict.fromkeys(_MENTION.findall(agent.instruction)):
         if kind == "AGENT":
-            names = [each.name for each in app.agents]
-            yield from place.unknown("CES605", "the mentioned agent", [name], agents, names)
+            yield from place.unknown("CES605", "the mentioned agent", [name], by_names(app.agents), names)
         elif name.casefold() not in tools:
             yield from place.unknown("CES605", "the mentioned tool", [name], (), app.tool_names)
         elif name.casefold() not in own:

@@ -174,9 +174,8 @@ def parent_of(agent: AgentSpec, app: AgentApp) -> AgentSpec | None:
 
 def targets(agent: AgentSpec, app: AgentApp) -> list[AgentSpec]:
     """Return the agents that a model may transfer to: children and parent."""
-    children = [found for name in agent.children if (found := app.agent(name))]
-    parent = parent_of(agent, app)
-    return [*children, *([] if parent is None or parent in children else [parent])]
+    found = [*map(app.agent, agent.children), parent_of(agent, app)]
+    return list(dict.fromkeys(filter(None, found)))
 
 
 def rules_from(agent: AgentSpec, app: AgentApp) -> list[tuple[TransferRule, AgentSpec]]:
@@ -185,15 +184,10 @@ def rules_from(agent: AgentSpec, app: AgentApp) -> list[tuple[TransferRule, Agen
     A rule stands at the parent or at the child; either names the child.
     """
     parent = parent_of(agent, app)
-    down = [
-        (rule, child)
-        for rule in agent.rules
-        if rule.to_child and (child := app.agent(rule.child)) is not None
-    ]
-    if parent is None:
-        return down
-    back = [rule for rule in (*agent.rules, *parent.rules) if not rule.to_child and rule.child in agent.names]
-    return [*down, *((rule, parent) for rule in back)]
+    found = [(rule, app.agent(rule.child)) for rule in agent.rules if rule.to_child]
+    back = (*agent.rules, *(parent.rules if parent else ()))
+    found += [(rule, parent) for rule in back if not rule.to_child and rule.child in agent.names]
+    return [(rule, target) for rule, target in found if target is not None]
 
 
 FAILED_PRECONDITION: Final = "FAILED_PRECONDITION"

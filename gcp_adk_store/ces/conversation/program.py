@@ -267,28 +267,26 @@ class Program:
             ),
             callbacks=callbacks,
             conditions={
-                rule: _condition_code(app, rule.condition) if rule.is_code else Condition.of(rule.condition)
+                rule: _condition_code(rule) if rule.filename else Condition.of(rule.condition)
                 for rule in rules
             },
         )
 
 
-def _condition_code(app: AgentApp, code: str) -> CodeFile:
-    """Return *code*, or the file whose path it is, with a function that returns whether it holds.
+def _condition_code(rule: TransferRule) -> CodeFile:
+    """Return the code of *rule*, with a function that returns whether it holds.
 
     The code is an expression, or has a function, whose first parameter, if it has one, is the context; raise
     an InvalidInputError if it is neither.
     """
-    path = app.folder / code if "\n" not in code and code.endswith(".py") else None
-    file = CodeFile(code, "transfer_rule.py") if path is None else load_code(path)
     try:
-        tree = ast.parse(file.source)
+        tree = ast.parse(rule.condition)
     except UNREADABLE as exc:
         raise InvalidInputError(f"the code of a transfer rule cannot be read: {exc}") from exc
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     if functions:
         argument = "context" if functions[0].args.args else ""
-        source = f"{file.source}\n\ndef {_ENTRY}():\n    return bool({functions[0].name}({argument}))\n"
+        source = f"{rule.condition}\n\ndef {_ENTRY}():\n    return bool({functions[0].name}({argument}))\n"
     elif len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr):
         source = f"def {_ENTRY}():\n    return bool({ast.unparse(tree.body[0])})\n"
     else:
@@ -296,4 +294,4 @@ def _condition_code(app: AgentApp, code: str) -> CodeFile:
             "the code of a transfer rule must be an expression, or define a function that returns whether "
             "it holds"
         )
-    return CodeFile(source, file.filename, _ENTRY)
+    return CodeFile(source, rule.filename, _ENTRY)

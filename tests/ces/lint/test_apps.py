@@ -139,6 +139,14 @@ def test_a_tool_that_nobody_has_is_found(app: Path) -> None:
 
 SCHEMA_FILE = "toolsets/bank/open_api_toolset/open_api_schema.yaml"
 CONFIG, AGENT = "tools/first/first.json", "agents/root/root.json"
+
+
+def rule_with(code: str) -> dict[str, Any]:
+    """Return a transfer rule of that code."""
+    condition = {"pythonCodeCondition": {"pythonCode": code}}
+    return {"childAgent": "a", "direction": "PARENT_TO_CHILD", "deterministicTransfer": condition}
+
+
 OUTSIDE = {"pythonFunction": {"name": "first", "pythonCode": "../outside.py"}}
 
 
@@ -153,6 +161,8 @@ OUTSIDE = {"pythonFunction": {"name": "first", "pythonCode": "../outside.py"}}
         ("tools/second/second.json", DEEP, ("tools/second/second.json", 1)),
         (AGENT, {"beforeModelCallbacks": [{"pythonCode": "agents/gone.py"}]}, ("agents/gone.py", 1)),
         (AGENT, {"beforeModelCallbacks": [{}]}, (AGENT, 1)),
+        (AGENT, {"transferRules": [rule_with("../outside.py")]}, ("../outside.py", 1)),
+        (AGENT, {"transferRules": [rule_with("agents/gone.py")]}, ("agents/gone.py", 1)),
         (CONFIG, OUTSIDE, ("../outside.py", 1)),
         *((path, b"\xff\xfe", (path, 1)) for path in (FIRST, CONFIG)),
     ],
