@@ -8,11 +8,11 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_type_hints
 
 import click
 
@@ -242,32 +242,27 @@ class CodeOptions(Options):
         """Return the settings of code.
 
         Raises:
-            CannotLookError: an option is not valid.
+            CannotLookError: a setting is not valid.
+            InvalidInputError: a variable cannot be shared.
         """
-        named: dict[str, Any] = {}
-        for each in self.setting:
-            name, _, value = each.partition("=")
-            try:
-                named[name] = json.loads(value)
-            except (ValueError, RecursionError) as exc:
-                raise CannotLookError(
-                    f"--setting {each[:80]}: write NAME=JSON, such as strict_typing=true"
-                ) from exc
         from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  # of the extra
 
-        from gcp_adk_store.ces.guest.models import fault_of  # noqa: PLC0415  # likewise
-
-        try:
-            return ces.RuntimeSettings(
-                guest=TypeAdapter(RunSettings).validate_json(json.dumps(named), strict=True),
-                limits=None if self.timeout is None else Limits(wall_s=self.timeout),
-                shared_variables=self.shared_variable,
-                stored_log_characters=_LOG_CHARACTERS,
-            )
-        except ValidationError as exc:
-            raise CannotLookError(f"--setting {fault_of(exc)}") from exc
-        except InvalidInputError as exc:
-            raise CannotLookError(f"--shared-variable: {exc}") from exc
+        kinds, guest = get_type_hints(RunSettings), RunSettings()
+        for each in self.setting:
+            name, _, value = each.partition("=")
+            if name not in kinds:
+                raise CannotLookError(f"--setting {each[:80]}: write NAME=JSON; known: {', '.join(kinds)}")
+            try:
+                guest = replace(guest, **{name: TypeAdapter(kinds[name]).validate_json(value, strict=True)})
+            except ValidationError as exc:
+                says = exc.errors(include_input=False, include_url=False)[0]["msg"]
+                raise CannotLookError(f"--setting {each[:80]}: write {name}=JSON: {says}") from exc
+        return ces.RuntimeSettings(
+            guest=guest,
+            limits=None if self.timeout is None else Limits(wall_s=self.timeout),
+            shared_variables=self.shared_variable,
+            stored_log_characters=_LOG_CHARACTERS,
+        )
 
     def runtime(
         self, mocks: dict[str, Any] | None = None, sandbox: "Sandbox | None" = None

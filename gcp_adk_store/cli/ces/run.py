@@ -115,8 +115,6 @@ class _Place:
     artifacts: "BaseArtifactService | None" = None
     where: str = ""
     """The place of the session, for display."""
-    kept: bool = False
-    """Whether what changes is."""
 
 
 @asynccontextmanager
@@ -130,31 +128,26 @@ async def _opened(chosen: _Options, at: Mapping[str, str | None]) -> AsyncIterat
     """
     from google.adk.sessions import Session  # noqa: PLC0415  # half of ADK
 
-    session, create, state = chosen.session, chosen.create, chosen.variables or {}
-    if session is None:
+    state = chosen.variables or {}
+    if chosen.session is None:
         yield await _copy_of(Session(id=uuid.uuid4().hex, app_name="local", user_id="local", state=state))
         return
-    names = options.key_of(session).names
-    if chosen.dry_run and create:
+    names = options.key_of(chosen.session).names
+    if chosen.dry_run and chosen.create:
         raise CannotLookError("--dry-run makes no session: leave out --create, or run without --session")
-    if chosen.variables is not None and not create:
+    if chosen.variables is not None and not chosen.create:
         raise CannotLookError("--variables is for a new session: add --create, or leave out --session")
     async with open_store(at) as opened:
-        store, where = opened.store, opened.where
+        store, where = opened.store, f"{chosen.session} in {opened.where}"
         found = await store.sessions.get_session(**names)
-        if found is None and not create:
-            raise CannotLookError(f"the session {session} does not exist in {where}; create it with --create")
-        if found is not None and create:
-            raise CannotLookError(f"the session {session} exists already; leave out --create")
-        if found is None:
-            found = await store.sessions.create_session(**names, state=state)
-        place = (
-            await _copy_of(found)
-            if chosen.dry_run
-            else _Place(sessions=store.sessions, session=found, kept=True)
-        )
-        artifacts = store.artifacts if store.has_artifacts else None
-        yield replace(place, artifacts=artifacts, where=f"{session} in {where}")
+        if found is None and not chosen.create:
+            raise CannotLookError(f"there is no session {where}; create it with --create")
+        if found is not None and chosen.create:
+            raise CannotLookError(f"there is a session {where} already; leave out --create")
+        session = found or await store.sessions.create_session(**names, state=state)
+        place = _Place(sessions=store.sessions, session=session)
+        place = await _copy_of(session) if chosen.dry_run else place
+        yield replace(place, artifacts=store.artifacts if store.has_artifacts else None, where=where)
 
 
 async def _copy_of(found: "Session") -> _Place:
@@ -180,42 +173,42 @@ async def _carried_out(
     from google.adk.events import Event  # noqa: PLC0415  # half of ADK
     from google.genai import types  # noqa: PLC0415  # likewise
 
-    from gcp_adk_store.ces.host.session_context import visible as seen_by_code  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.host.invocation import failure_of  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.host.session_context import visible as seen_by_code  # noqa: PLC0415  # likewise
 
-    async with _opened(chosen, at) as place:
+    tools = [] if chosen.tools is None else ces.load_tools(chosen.read_app(chosen.tools, allow_problems=True))
+    given = {"tools": tools, **chosen.runtime(chosen.mocks)}
+    async with (
+        _opened(chosen, at) as place,
+        ces.PythonRuntime(place.sessions, artifact_service=place.artifacts, **given) as runtime,
+    ):
         invocation_id = f"ces-{uuid.uuid4().hex}"
         if chosen.said is not None:
             content = types.Content(role="user", parts=[types.Part(text=chosen.said)])
             event = Event(author="user", invocation_id=invocation_id, content=content)
             await place.sessions.append_event(place.session, event)
-        folder = chosen.tools
-        tools = [] if folder is None else ces.load_tools(chosen.read_app(folder, allow_problems=True))
-        given = chosen.runtime(chosen.mocks)
         before = seen_by_code(place.session.state, shared=given["settings"].shared_variables)
-        async with ces.PythonRuntime(
-            place.sessions, artifact_service=place.artifacts, tools=tools, **given
-        ) as runtime:
-            try:
-                key = ces.SessionKey.of_session(place.session)
-                ran = await work(runtime, key=key, invocation_id=invocation_id)
-            except SandboxRunError as exc:
-                error = {"type": type(exc).__name__, "message": str(exc), "traceback": ""}
-                printed = [visible(exc.output)] if exc.output else []
-                data = {"error": error, "stdout": exc.output}
-                return Result(data, printed, status=1, failure=f"{type(exc).__name__}: {exc}")
+        try:
+            key = ces.SessionKey.of_session(place.session)
+            ran = await work(runtime, key=key, invocation_id=invocation_id)
+        except SandboxRunError as exc:
+            error, printed = failure_of(exc), [visible(exc.output)] if exc.output else []
+            data = {"error": asdict(error), "stdout": exc.output}
+            return Result(data, printed, status=1, failure=str(error))
     failure = "" if ran.error is None else _shown(ran.error)
-    if ran.error is not None and ran.error.type == _UNKNOWN_TOOL and folder is None:
+    if ran.error is not None and ran.error.type == _UNKNOWN_TOOL and chosen.tools is None:
         click.echo("--tools DIR names the app that has the tools", err=True)
     data = {name: sorted(each) if name == "changed" else each for name, each in asdict(ran).items()}
-    return Result(data, _lines(place, before, ran), status=int(not ran.ok), failure=failure)
+    lines = _lines(place, before, ran, kept=not chosen.dry_run)
+    return Result(data, lines, status=int(not ran.ok), failure=failure)
 
 
-def _lines(place: _Place, before: Mapping[str, Any], ran: "Run") -> list[RenderableType]:
+def _lines(place: _Place, before: Mapping[str, Any], ran: "Run", *, kept: bool) -> list[RenderableType]:
     shown: list[RenderableType] = []
     changed = "unchanged" if ran.event_id is None else "changed"
-    kept = f"{place.where}: {changed if place.kept else 'a copy, not stored'}"
+    session = f"{place.where}: {changed if kept else 'a copy, not stored'}"
     for title, lines in (
-        ("session", [kept] if place.where else []),
+        ("session", [session] if place.where else []),
         ("printed", ran.stdout.rstrip("\n").splitlines()),
         *_of_kind(ran),
         ("variables", _changes(before, ran.variables)),

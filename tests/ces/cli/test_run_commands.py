@@ -157,14 +157,14 @@ def test_a_stored_session_keeps_what_changes(
     assert [2, 0, 0, 0, 2] == [each.exit_code for each in results]
     where = f"project {project}, database (default), prefix adk, no bucket, on the emulator at"
     for result, says in (
-        (missing.stderr, f"the session shop/ada/s%2F1 does not exist in project {project}, "),
+        (missing.stderr, f"there is no session shop/ada/s%2F1 in project {project}, "),
         (missing.stderr, "; create it with --create"),
         (first.stdout, f"session\n  shop/ada/s%2F1 in {where}"),
         (dry.stdout, ": a copy, not stored\n"),
         (dry.stdout, "halved = 7"),
         (second.stdout, ": changed\n"),
         (second.stdout, "halved = 7"),
-        (again.stderr, "exists already"),
+        (again.stderr, "already; leave out --create"),
     ):
         assert says in result
     assert session is not None
@@ -172,22 +172,29 @@ def test_a_stored_session_keeps_what_changes(
     assert ["user", "agent", "agent"] == [event.author for event in session.events]
 
 
-def test_a_file_that_cannot_be_read_changes_no_session(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["nowhere.py"], "nowhere.py cannot be read"),
+        (["first.py", "--setting", "strict=1"], "write NAME=JSON; known: "),
+        (["first.py", "--mocks", '{"mocks": []}'], "a mockConfig has no 'mocks' here"),
+        (
+            ["first.py", "--server", "Bank=https://a.test", "--tools", "tools"],
+            "the app has no toolset 'Bank'",
+        ),
+        (["first.py", "--allow-host", "a b"], "'a b'"),
+    ],
+)
+def test_what_cannot_be_read_changes_no_session(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
+) -> None:
     """Neither is one made, nor is what the user says stored."""
+    monkeypatch.chdir(folder)
     asyncio.run(stored(folder / "store"))
-    line = [
-        "--local",
-        str(folder / "store"),
-        "--session",
-        "shop/ada/s1",
-        "--create",
-        "--said",
-        "hello",
-        *HERE,
-    ]
-    failed = run("run-tool", str(folder / "nowhere.py"), *line)
+    place = ["--local", "store", "--session", "shop/ada/s1", "--create", "--said", "hello"]
+    failed = run("run-tool", *arguments, *place, *HERE)
 
-    assert (2, True) == (failed.exit_code, "nowhere.py cannot be read" in failed.stderr)
+    assert (2, True) == (failed.exit_code, says in failed.stderr), failed.stderr
     assert asyncio.run(stored(folder / "store")) == []
 
 
@@ -242,7 +249,7 @@ RUN = ("run-tool", "tools/half.py")
     [
         (["run-tool", "nowhere.py"], "nowhere.py cannot be read"),
         ([*RUN, "--args", "{"], "not JSON"),
-        ([*RUN, "--shared-variable", "n"], "--shared-variable: shared_variables must be"),
+        ([*RUN, "--shared-variable", "n"], "shared_variables must be a tuple of names that begin with user:"),
         ([*RUN, "--args", "[]"], "a JSON object is wanted, such as {}, not []"),
         ([*RUN, "--args", "@nowhere"], "nowhere cannot be read: No such file"),
         ([*RUN, "--args", "@deep.json"], "not JSON: maximum recursion depth"),
@@ -253,14 +260,11 @@ RUN = ("run-tool", "tools/half.py")
         ([*RUN, "--session", "a/b/c", "--variables", "{}"], "add --create"),
         ([*RUN, "--session", "a/b/c", "--create", "--dry-run"], "leave out --create"),
         ([*RUN, "--session", "a/b/c", "--local", "store"], "store/store.sqlite3: this is neither a store"),
-        ([*RUN, "--setting", "strict"], "write NAME=JSON"),
-        ([*RUN, "--setting", "strict=" + "[" * 20_000], "write NAME=JSON"),
-        ([*RUN, "--setting", "strict=true"], "--setting strict: Unexpected keyword argument"),
-        ([*RUN, "--setting", "importable=3"], "--setting importable: Input should be a valid array"),
-        (
-            [*RUN, "--setting", 'max_stdout_chars="a"'],
-            "--setting max_stdout_chars: Input should be a valid integer",
-        ),
+        ([*RUN, "--setting", "strict"], "write NAME=JSON; known: strict_typing, capture,"),
+        ([*RUN, "--setting", "capture"], "write capture=JSON: Invalid JSON"),
+        ([*RUN, "--setting", "capture=" + "[" * 20_000], "write capture=JSON: Invalid JSON: recursion"),
+        ([*RUN, "--setting", "importable=3"], "write importable=JSON: Input should be a valid array"),
+        ([*RUN, "--setting", "max_stdout_chars=1.5"], "write max_stdout_chars=JSON: Input should be a valid"),
         ([*RUN, "--sandbox", "none"], "'none' is not one of 'bubblewrap'"),
         (["run-callback", "after_model", "first.py"], "after_model callbacks need --llm-response"),
         # Instead of running the code elsewhere.
