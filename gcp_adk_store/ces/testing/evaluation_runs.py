@@ -2,8 +2,9 @@
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -20,8 +21,9 @@ from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.host.session_context import visible
 from gcp_adk_store.ces.host.settings import USER
 from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
-from gcp_adk_store.ces.testing.evaluations import SILENT, EvaluatedTurn, Evaluation
+from gcp_adk_store.ces.testing.evaluations import SILENT, EvaluatedTurn, Evaluation, read_evaluations
 from gcp_adk_store.ces.testing.matching import expected_value
+from gcp_adk_store.ces.testing.nodes import read_all
 from gcp_adk_store.ces.testing.outcomes import Outcome, Status
 from gcp_adk_store.ces.testing.turn_checks import Expected
 from gcp_adk_store.ces.tools.declarations import MockConfig, MockedCall
@@ -126,6 +128,18 @@ def _args(expected: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def selected(
+    files: Iterable[Path], *, names: Collection[str], tags: Collection[str]
+) -> list[Evaluation | Outcome]:
+    """Return the evaluations in *files* with one of the *names* and *tags*, if any; and what is malformed."""
+    return [
+        each
+        for each in read_all(files, read_evaluations)
+        if isinstance(each, Outcome)
+        or ((not names or each.name in names) and (not tags or set(tags) & set(each.tags)))
+    ]
+
+
 _MORE_EXPECTED: Final = "; add agent or tool_calls to the turn, or run it with --model or --script"
 _NOT_JUDGED: Final = "in natural language, which only a model can judge: {}"
 
@@ -146,12 +160,15 @@ class EvaluationRuns:
     similar: float
     """The similarity of words from which a text counts as the expected one."""
 
-    async def run(self, evaluation: Evaluation) -> Outcome:
-        """Return what becomes of *evaluation*.
+    async def run_all(self, found: Iterable[Evaluation | Outcome]) -> list[Outcome]:
+        """Return what becomes of each evaluation.
 
         Raises:
             SandboxUnavailableError: no code can be run here.
         """
+        return [each if isinstance(each, Outcome) else await self._run(each) for each in found]
+
+    async def _run(self, evaluation: Evaluation) -> Outcome:
         began = time.perf_counter()
         transcript: list[str] = []
         wrong: list[str] = []
@@ -214,24 +231,26 @@ def _given(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mocks(turn: EvaluatedTurn) -> MockConfig | None:
-    """Return the answers to the calls of *turn* that have one, by their arguments, else by the tool alone."""
-    by_arguments, by_tool = [], []
+    """Return the answers to the calls of *turn* that have one."""
+    calls = []
     for call in turn.expected.calls or ():
         if call.output is not None:
-            by_tool.append(MockedCall(tool=call.name, response=call.output))
             certain = {name: each for name, each in call.args.items() if expected_value(each) == each}
-            by_arguments.append(replace(by_tool[-1], expected_args=certain))
-    by_arguments.sort(key=lambda mock: -len(mock.expected_args))
-    others = (mock for mock in by_tool if mock not in by_arguments)
-    return _Outputs(calls=[*by_arguments, *others]) if by_tool else None
+            calls.append(MockedCall(tool=call.name, response=call.output, expected_args=certain))
+    calls.sort(key=lambda mock: -len(mock.expected_args))
+    return _Outputs(calls=calls) if calls else None
 
 
 class _Outputs(MockConfig):
-    """The outputs of the calls of one turn: calls that are the same have theirs in order."""
+    """The outputs of the calls of one turn: by their arguments, else by the tool alone.
+
+    Calls that are the same have theirs in order.
+    """
 
     @override
     def find(self, tool: str, args: Mapping[str, Any]) -> MockedCall | None:
-        found = super().find(tool, args)
+        of_tool = (each for each in self.calls if each.tool == tool)
+        found = super().find(tool, args) or next(of_tool, None)
         if found is None:
             return None
         wanted = (found.tool, found.expected_args)

@@ -159,8 +159,6 @@ def shortly(text: str) -> str:
 
 
 MATCH_TYPES: Final = frozenset({"semantic", "contains", "exact", "regexp", "ignore"})
-SIMILAR: Final = 0.8
-"""The similarity of words from which texts count as the same: the default of ADK's evaluations."""
 
 _TYPE: Final = "$matchType"
 _VALUE: Final = ("$matchValue", "value", "$originalValue")

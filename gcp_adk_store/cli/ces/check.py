@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from xml.etree import ElementTree as ET
 
 import click
@@ -14,19 +14,16 @@ from rich.table import Table
 from rich.text import Text
 
 from gcp_adk_store import ces
+from gcp_adk_store.ces.testing.outcomes import Outcome, bounded
 from gcp_adk_store.cli.ces import options
 from gcp_adk_store.cli.screen import CannotLookError, Number, Result, cell, visible
 from gcp_adk_store.imports import how_to_install
-
-if TYPE_CHECKING:
-    from gcp_adk_store.ces.testing.outcomes import Outcome
-
 
 _ELEMENTS: Final = {"failed": "failure", "error": "error", "skipped": "skipped"}
 _NO_XML: Final = {0xFFFE: "\\ufffe", 0xFFFF: "\\uffff"}
 
 
-def junit_xml(outcomes: "Sequence[Outcome]", suite_name: str = "ces test") -> bytes:
+def junit_xml(outcomes: Sequence[Outcome], suite_name: str = "ces test") -> bytes:
     """Return *outcomes* as one suite, in UTF-8; characters that XML cannot have are escaped."""
     counts = {name: sum(each.status == status for each in outcomes) for status, name in _ELEMENTS.items()}
     suite = ET.Element(
@@ -66,14 +63,12 @@ def xml_text(text: str) -> str:
 _COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped": "yellow"}
 
 
-def report(outcomes: "Sequence[Outcome]", *, junit: Path | None, suite: str = "ces test") -> Result:
+def report(outcomes: Sequence[Outcome], *, junit: Path | None, suite: str = "ces test") -> Result:
     """Return what the command shows of *outcomes*, as much as reports have; 1 is its status if a test failed.
 
     Raises:
         CannotLookError: all tests were skipped, or the file *junit* cannot be written.
     """
-    from gcp_adk_store.ces.testing.outcomes import bounded  # noqa: PLC0415  # of the extra
-
     shown = bounded(outcomes)
     if all(each.status == "skipped" for each in shown):
         raise CannotLookError("; ".join(["every test was skipped", *dict.fromkeys(shown[0].says)]))
@@ -86,7 +81,7 @@ def report(outcomes: "Sequence[Outcome]", *, junit: Path | None, suite: str = "c
     return Result([asdict(each) for each in shown], _lines(shown), status=int(failed))
 
 
-def _lines(outcomes: "Sequence[Outcome]") -> list[RenderableType]:
+def _lines(outcomes: Sequence[Outcome]) -> list[RenderableType]:
     """Return *outcomes* as a table, and below it what is wrong."""
     table = Table("", "of", "test", "ms", box=None)
     table.columns[3].justify = "right"
@@ -223,8 +218,12 @@ class _EvaluateOptions(options.TalkOptions):
         "Let the model reply as each golden turn expects, to test the callbacks and tools around it.",
         is_flag=True,
     )
-    similar: float | None = options.given(
-        "Least similarity to the expected text that passes; by default 0.8.", "SCORE", type=Number(0, 1)
+    similar: float = options.given(
+        "Least similarity to the expected text that passes.",
+        "SCORE",
+        type=Number(0, 1),
+        default=0.8,
+        show_default=True,
     )
     variables: dict[str, Any] = options.given(**options.DEFAULTS)
     junit: Path | None = options.given(**options.JUNIT)
@@ -240,11 +239,7 @@ async def evaluate(folder: Path, app: Path, *, chosen: _EvaluateOptions) -> Resu
     Each is a conversation of its own in memory. Ends with 1 if one fails or is malformed, with 2 if none is
     found, none can run, or the app has problems.
     """
-    from gcp_adk_store.ces.testing.evaluation_runs import EvaluationRuns  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.testing.evaluations import read_evaluations  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.matching import SIMILAR  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.nodes import read_all  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.outcomes import Outcome  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing import evaluation_runs  # noqa: PLC0415  # of the extra
 
     places = [chosen.tests] if chosen.tests is not None else _places(folder, app)
     files = [each for place in places for each in _files(place)]
@@ -254,25 +249,19 @@ async def evaluate(folder: Path, app: Path, *, chosen: _EvaluateOptions) -> Resu
             "app, or name their folder by --tests"
         )
     read = chosen.read_app(app, allow_problems=chosen.allow_problems, whole=True)
-    names, tags = chosen.name, set(chosen.tag)
-    found = [
-        each
-        for each in read_all(files, read_evaluations)
-        if isinstance(each, Outcome)
-        or ((not names or each.name in names) and (not tags or tags & set(each.tags)))
-    ]
+    found = evaluation_runs.selected(files, names=chosen.name, tags=chosen.tag)
     if not found:
         raise CannotLookError("no evaluation has such a name or tag")
     async with chosen.opened_sandbox() as sandbox:
         given = {**chosen.conversation(sandbox), "use_fakes": chosen.fakes or read.uses_fakes}
-        runs = EvaluationRuns(
+        runs = evaluation_runs.EvaluationRuns(
             app=read,
             **_answering(read, chosen),
             options=given,
             variables=chosen.variables,
-            similar=SIMILAR if chosen.similar is None else chosen.similar,
+            similar=chosen.similar,
         )
-        outcomes = [each if isinstance(each, Outcome) else await runs.run(each) for each in found]
+        outcomes = await runs.run_all(found)
     return report(outcomes, junit=chosen.junit, suite="ces eval")
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from gcp_adk_store import InvalidInputError
 from gcp_adk_store.ces.testing.matching import (
-    SIMILAR,
     _pattern_fault,
     fits,
     has,
@@ -93,7 +92,7 @@ def test_a_regular_expression_that_takes_too_long_is_an_error(pattern: str) -> N
 
     assert match_type_fault(expected) is None
     with pytest.raises(InvalidInputError, match=r"takes more than 0.5 s on a text of 10,000 characters"):
-        fits("a" * 9_999 + "!", expected, similar=SIMILAR)
+        fits("a" * 9_999 + "!", expected, similar=0.8)
 
 
 def test_what_cannot_be_matched_is_reported_before_anything_runs() -> None:
