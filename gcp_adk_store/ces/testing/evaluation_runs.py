@@ -13,7 +13,6 @@ from google.adk.models.base_llm import BaseLlm
 from google.adk.sessions import InMemorySessionService, Session
 from typing_extensions import override
 
-from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.conversation.conversation import Conversation
 from gcp_adk_store.ces.conversation.decisions import ConversationTurn, in_force
 from gcp_adk_store.ces.conversation.models import SERVICE_ERRORS, Reply, ScriptedModel, ScriptError
@@ -25,6 +24,7 @@ from gcp_adk_store.ces.testing.evaluations import SILENT, EvaluatedTurn, Evaluat
 from gcp_adk_store.ces.testing.matching import expected_value
 from gcp_adk_store.ces.testing.nodes import read_all
 from gcp_adk_store.ces.testing.outcomes import Outcome, Status
+from gcp_adk_store.ces.testing.tool_tests import Checks
 from gcp_adk_store.ces.testing.turn_checks import Expected
 from gcp_adk_store.ces.tools.declarations import MockConfig, MockedCall
 from gcp_adk_store.errors import InvalidInputError, StoreError
@@ -145,18 +145,13 @@ _NOT_JUDGED: Final = "in natural language, which only a model can judge: {}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationRuns:
-    """What evaluations are run on."""
+class EvaluationRuns(Checks):
+    """What evaluations are run on; the options are those of each :class:`Conversation`, such as ``mocks``."""
 
-    app: AgentApp
     model: BaseLlm | None = None
     """What answers; without it and *scripts*, the replies are those that each turn expects."""
     scripts: Mapping[str, Sequence[Reply]] | None = None
     """The replies of each evaluation, by its name."""
-    options: Mapping[str, Any]
-    """Of each :class:`Conversation`, such as ``sandbox`` and ``mocks``."""
-    variables: Mapping[str, Any]
-    """In place of declared defaults, or beside them."""
     similar: float
     """The similarity of words from which a text counts as the expected one."""
 

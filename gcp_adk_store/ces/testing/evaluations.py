@@ -245,13 +245,9 @@ class _Exported(_Reading):
             variables |= _object(given.get("variables"))
             text = str(given["text"]) if "text" in given else text
             event = str(member(given, "event", "event") or "") or event
-            chunks = member(expected, "agentResponse", "chunks")
-            said = (
-                [one.get("text") for one in chunks if isinstance(one, dict)]
-                if isinstance(chunks, list)
-                else []
-            )
-            texts = [str(each) for each in said if each is not None]
+            said = member(expected, "agentResponse", "chunks")
+            chunks = [member(one, "text") for one in said] if isinstance(said, list) else []
+            texts = [str(text) for text in chunks if text is not None]
             says += ["\n".join(texts)] if texts else []
             after |= _object(expected.get("updatedVariables"))
             calls += _calls(expected, calls)

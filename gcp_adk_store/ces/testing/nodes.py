@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -31,11 +31,8 @@ class MalformedTestError(ValueError):
     """
 
     def __init__(self, path: str, line: int, says: str) -> None:
-        super().__init__(path, line, says)
+        super().__init__(f"{path}:{line}: {says}")
         self.path, self.line, self.says = path, line, says
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.says}"
 
 
 def read_all(files: Iterable[Path], read: Callable[[Path], list[Test]]) -> list[Test | Outcome]:
@@ -82,10 +79,9 @@ class Nodes:
         node: yaml.Node | None,
         what: str = "the file",
         known: frozenset[str] | None = None,
-        *,
-        hidden: frozenset[str] = frozenset(),
+        others: Mapping[str, str] = {},
     ) -> dict[str, yaml.Node]:
-        """Return the members of an object by name, each once; *known* are all. Errors hide the *hidden*."""
+        """Return the members of an object by name, each once; *known* are all, *others* stand for some."""
         if node is not None and not isinstance(node, yaml.MappingNode):
             raise self.wrong(node, f"{what} must be an object, with names and values")
         members: dict[str, yaml.Node] = {}
@@ -94,12 +90,13 @@ class Nodes:
                 raise self.wrong(key, f"a name in {what} is not text")
             if key.tag == _MERGE:
                 raise self.wrong(key, f"{key.value} is not read: write the names out")
-            if key.value in members:
-                raise self.wrong(key, f"{key.value} is given twice")
-            if known is not None and key.value not in known:
-                there = ", ".join(sorted(known - hidden))
-                raise self.wrong(key, f"unknown name {key.value} in {what}; known: {there}")
-            members[str(key.value)] = value
+            name = others.get(key.value, str(key.value))
+            if name in members:
+                raise self.wrong(key, f"{name} is given twice")
+            if known is not None and name not in known:
+                there = ", ".join(sorted(known))
+                raise self.wrong(key, f"unknown name {name} in {what}; known: {there}")
+            members[name] = value
         return members
 
     def items(self, node: yaml.Node | None, what: str) -> list[yaml.Node]:

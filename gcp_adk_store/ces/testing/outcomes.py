@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Final, Literal, Self
 
 Status = Literal["passed", "failed", "error", "skipped"]
@@ -24,11 +24,9 @@ class Case:
         self, status: Status, says: Iterable[str], *, stdout: str = "", began: float | None = None
     ) -> "Outcome":
         """Return what became of it; *began* is by ``time.perf_counter``, None if it did not begin."""
+        where = {each.name: getattr(self, each.name) for each in fields(Case)}
         return Outcome(
-            path=self.path,
-            line=self.line,
-            name=self.name,
-            subject=self.subject,
+            **where,
             status=status,
             says=tuple(says),
             stdout=stdout,

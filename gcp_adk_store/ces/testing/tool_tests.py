@@ -21,11 +21,9 @@ from gcp_adk_store.ces.testing.outcomes import Case, Outcome
 from gcp_adk_store.ces.tools.declarations import MockConfig, Tool
 from gcp_adk_store.errors import InvalidInputError
 
-_FIELDS: Final = frozenset(
-    {"name", "tool", "args", "variables", "context", "expectations", "mockConfig", "agrs"}
-)
-_HIDDEN: Final = frozenset({"agrs"})
-"""A misspelling in many files of the platform."""
+_FIELDS: Final = frozenset({"name", "tool", "args", "variables", "context", "expectations", "mockConfig"})
+_MISSPELLED: Final = {"agrs": "args"}
+"""In many files of the platform."""
 _PARTS: Final = frozenset({"path", "operator", "value"})
 _EXPECTED: Final = frozenset({"response", "variables"})
 _STATE: Final = ("state", "variables")
@@ -64,11 +62,7 @@ def read_tool_tests(path: Path) -> list[ToolTest]:
 
 class _Reading(Nodes):
     def test(self, node: yaml.Node) -> ToolTest:
-        members = self.members(node, "a test", _FIELDS, hidden=_HIDDEN)
-        if "agrs" in members:
-            if "args" in members:
-                raise self.wrong(members["args"], "args is given twice, once as agrs")
-            members["args"] = members.pop("agrs")
+        members = self.members(node, "a test", _FIELDS, _MISSPELLED)
         if "variables" in members and "context" in members:
             raise self.wrong(members["context"], "a test has variables or context, not both")
         context = self.object(members["context"], "context") if "context" in members else None

@@ -4,7 +4,8 @@ import asyncio
 import json
 import sys
 import threading
-from contextlib import AsyncExitStack
+from concurrent.futures import Future, InvalidStateError
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -193,21 +194,16 @@ async def _line() -> str | None:
     """Return the next line of standard input, or None at its end; background tools go on meanwhile."""
     if sys.stdin.isatty():
         click.echo(_PROMPT, nl=False)
-    loop = asyncio.get_running_loop()
-    read: asyncio.Future[str] = loop.create_future()
-
-    def hand_over(line: str) -> None:
-        if not read.cancelled():
-            read.set_result(line)
+    read: Future[str] = Future()
 
     def wait() -> None:
         line = sys.stdin.readline()
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(hand_over, line)
+        with suppress(InvalidStateError):  # nobody waits any more
+            read.set_result(line)
 
     # A thread of its own, which Ctrl-C does not wait for.
     threading.Thread(target=wait, daemon=True).start()
-    return await read or None
+    return await asyncio.wrap_future(read) or None
 
 
 async def _shown(

@@ -177,7 +177,7 @@ async def test(folder: Path, app: Path, *, chosen: _TestOptions) -> Result:
         raise CannotLookError(f"callbacks are tested by pytest: {how_to_install('testing')}; or --only tools")
     read = chosen.read_app(app, allow_problems=chosen.allow_problems)
     async with chosen.opened_sandbox() as sandbox:
-        checks = Checks(app=read, variables=chosen.variables, options=chosen.runtime(sandbox=sandbox))
+        checks = Checks(app=read, variables=chosen.variables, options=chosen.runtime(sandbox))
         outcomes = await run_tool_tests(checks, of_tools)
         outcomes += await run_callback_tests(checks, of_callbacks, walled=chosen.sandbox != "inprocess")
     return report(outcomes, junit=chosen.junit)
@@ -189,10 +189,8 @@ def _tool_files(folder: Path) -> list[Path]:
 
 
 def _callback_files(folder: Path) -> list[Path]:
-    beside = folder.glob("agents/*/*_callbacks/*/test*.py")
-    guarding = folder.glob("guardrails/**/test*.py")
-    apart = folder.rglob("callback_tests/tests/**/test*.py")
-    found = {*beside, *guarding, *apart}
+    places = ("agents/*/*_callbacks/*", "guardrails/**", "**/callback_tests/tests/**")
+    found = {path for place in places for path in folder.glob(f"{place}/test*.py")}
     return sorted(path for path in found if path.stem == "test" or path.stem.startswith("test_"))
 
 

@@ -121,8 +121,6 @@ def _text(value: str) -> str:
 
 
 OBJECT: Final = _JsonObject()
-MOCKS: Final = "Answers in place of tools: a mockConfig of the platform's API."
-"""The help of ``--mocks``."""
 
 
 def given(says: str, metavar: str | None = None, **attributes: Any) -> Any:
@@ -200,6 +198,9 @@ class CodeOptions(Options):
     credential: tuple[str, ...] = given(
         "Environment variable with the key or token of a toolset.", "TOOLSET=VARIABLE", multiple=True
     )
+    mocks: dict[str, Any] | None = given(
+        "Answers in place of tools: a mockConfig of the platform's API.", type=OBJECT
+    )
 
     def read_app(self, folder: Path, *, allow_problems: bool = False, whole: bool = False) -> "ces.AgentApp":
         """Return the app in *folder*, with servers and credentials of its toolsets, and show its problems.
@@ -264,15 +265,13 @@ class CodeOptions(Options):
             stored_log_characters=_LOG_CHARACTERS,
         )
 
-    def runtime(
-        self, mocks: dict[str, Any] | None = None, sandbox: "Sandbox | None" = None
-    ) -> dict[str, Any]:
+    def runtime(self, sandbox: "Sandbox | None" = None) -> dict[str, Any]:
         """Return the options of a runtime, by name; without *sandbox* it opens its own."""
         return {
             "http": self.http(),
             "sandbox": sandbox or self.sandbox,
             "settings": self.settings(),
-            "mocks": None if mocks is None else ces.MockConfig.from_json(mocks),
+            "mocks": None if self.mocks is None else ces.MockConfig.from_json(self.mocks),
         }
 
     @asynccontextmanager
@@ -302,7 +301,6 @@ class TalkOptions(AppOptions):
         "FILE",
         type=click.Path(path_type=Path, dir_okay=False),
     )
-    mocks: dict[str, Any] | None = given(MOCKS, type=OBJECT)
     fakes: bool = given("Let fakes answer in place of tools that enable them (toolFakeConfig).", is_flag=True)
     log: bool = given("Show what code prints, warns of and fails with, as it happens.", is_flag=True)
 
@@ -324,7 +322,7 @@ class TalkOptions(AppOptions):
             click.echo(visible(shown.text), err=True)
 
         return {
-            **self.runtime(self.mocks, sandbox),
+            **self.runtime(sandbox),
             "allow_problems": self.allow_problems,
             "use_fakes": self.fakes,
             "note_run": show if self.log else None,

@@ -46,7 +46,6 @@ class _Options(options.CodeOptions):
         "Variables of a new session, or of one that is not stored.", type=options.OBJECT
     )
     said: str | None = options.given("What the user says first; it is appended to the session.", "TEXT")
-    mocks: dict[str, Any] | None = options.given(options.MOCKS, type=options.OBJECT)
 
 
 @click.command("run-tool", cls=options.RunsCode)
@@ -177,7 +176,7 @@ async def _carried_out(
     from gcp_adk_store.ces.host.session_context import visible as seen_by_code  # noqa: PLC0415  # likewise
 
     tools = [] if chosen.tools is None else ces.load_tools(chosen.read_app(chosen.tools, allow_problems=True))
-    given = {"tools": tools, **chosen.runtime(chosen.mocks)}
+    given = {"tools": tools, **chosen.runtime()}
     async with (
         _opened(chosen, at) as place,
         ces.PythonRuntime(place.sessions, artifact_service=place.artifacts, **given) as runtime,

@@ -75,7 +75,7 @@ def test_every_form_is_read(tmp_path: Path) -> None:
         (WHOLE, "tests: []\n", 1, "it has no tests"),
         ("{variables: [*i]}", "{}", 14, "with context expects nothing, so it cannot fail"),
         (", expectations: {variables: [*i]}", "", 14, "with context expects nothing, so it cannot fail"),
-        ("agrs: {a: 1}", "agrs: {a: 1}, args: {}", 14, "args is given twice, once as agrs"),
+        ("agrs: {a: 1}", "agrs: {a: 1}, args: {}", 14, "args is given twice"),
         ("most: 3", "<<: {most: 3}", 4, "<< is not read: write the names out"),
         ("most: 3", "most: 0123", 4, "0123 is read as the number 83: put it in quotes"),
         ("most: 3", "most: 12:30", 4, "12:30 is read as the number 750: put it in quotes"),
