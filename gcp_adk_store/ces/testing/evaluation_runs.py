@@ -73,9 +73,8 @@ def _said(events: Iterable[Event]) -> list[Event]:
 
 
 def _turn(events: Sequence[Event], number: int, *, with_outputs: bool) -> dict[str, Any]:
-    failed = next((event for event in events if event.error_code), None)
-    if failed is not None:
-        raise InvalidInputError(f"turn {number} failed with {failed.error_code}, so it makes no golden")
+    if failed := [event.error_code for event in events if event.error_code]:
+        raise InvalidInputError(f"turn {number} failed with {failed[0]}, so it makes no golden")
     (user, *_) = _said(events)
     parts = (user.content.parts if user.content else None) or []
     if not all(part.text for part in parts):
@@ -86,14 +85,11 @@ def _turn(events: Sequence[Event], number: int, *, with_outputs: bool) -> dict[s
     if variables := visible(user.actions.state_delta, shared=()):
         turn["variables"] = dict(variables)
     answered = ConversationTurn(events=tuple(events), agent="", variables={}, ended=False)
-    calls = []
     for use in answered.calls:
         made: dict[str, Any] = {"action": use.name, "args": use.args}
         if with_outputs and use.response is not None:
             made["output"] = dict(use.response)
-        calls.append(made)
-    if calls:
-        turn["tool_calls"] = calls
+        turn.setdefault("tool_calls", []).append(made)
     if SILENT in answered.text:
         raise InvalidInputError(
             f"turn {number}: an agent says {SILENT!r}, which marks a text that a golden does not check, so "
@@ -178,7 +174,7 @@ class EvaluationRuns(Checks):
         else:
             has_checks = any(turn.expected != Expected() for turn in evaluation.turns)
             status = "failed" if wrong else "passed" if has_checks and not evaluation.needs else "skipped"
-            wrong += [evaluation.needs] if evaluation.needs else map(_NOT_JUDGED.format, _judged(evaluation))
+            wrong += [evaluation.needs] if evaluation.needs else map(_NOT_JUDGED.format, evaluation.judged)
         shown = "\n".join(transcript) if status in {"failed", "error"} else ""
         return evaluation.ended(status, wrong, stdout=shown, began=began)
 
@@ -213,12 +209,6 @@ class EvaluationRuns(Checks):
                     came, similar=self.similar, allows_extra_calls=self.app.allows_extra_calls
                 )
                 wrong += [f"{turn.name}: {failure}" for failure in failures]
-
-
-def _judged(evaluation: Evaluation) -> list[str]:
-    """Return the expectations in natural language, those of turns first."""
-    of_turns = [f"{turn.name}: {each}" for turn in evaluation.turns for each in turn.judged]
-    return [*of_turns, *evaluation.judged]
 
 
 def _given(variables: Mapping[str, Any]) -> dict[str, Any]:

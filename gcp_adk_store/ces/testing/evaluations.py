@@ -61,8 +61,6 @@ class EvaluatedTurn:
     variables: Mapping[str, Any] = field(default_factory=dict)
     """Those that are set before it."""
     expected: Expected = field(default_factory=Expected)
-    judged: tuple[str, ...] = ()
-    """Expectations about this turn, in natural language."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +72,7 @@ class Evaluation(Case):
     """Of the session, in place of declared defaults; None stands for the default."""
     turns: tuple[EvaluatedTurn, ...] = ()
     judged: tuple[str, ...] = ()
-    """Expectations about the whole conversation, in natural language."""
+    """Expectations in natural language: of turns, with their names, then of the whole conversation."""
     needs: str = ""
     """What keeps it from being run here."""
 
@@ -114,6 +112,7 @@ class _Reading(Nodes):
         name = self.text(node, members, "conversation" if "conversation" in members else "name")
         parameters = self.variables(members.get("session_parameters"))
         whole: tuple[str, ...] = ()
+        of_turns: list[str] = []
         if "turns" in members:
             if members.keys() & {"user", "event", "agent", "tool_calls"}:
                 raise self.wrong(node, f"{name} has turns and is one: put what it says into turns")
@@ -123,12 +122,13 @@ class _Reading(Nodes):
             parameters |= self.variables(members.get("variables"))
             listed = self.items(members["turns"], "turns")
             turns = tuple(
-                self._turn(each, self.members(each, "a turn", _TURN), number)
+                self._turn(each, self.members(each, "a turn", _TURN), number, of_turns)
                 for number, each in enumerate(listed, start=1)
             )
         else:
-            turns = (self._turn(node, members, 1),)
-        if not (judged or whole or any(turn.expected != Expected() or turn.judged for turn in turns)):
+            turns = (self._turn(node, members, 1, of_turns),)
+        judged = (*of_turns, *judged, *whole)
+        if not judged and all(turn.expected == Expected() for turn in turns):
             raise self.wrong(node, f"{name} expects nothing, so it cannot fail: add agent or expectations")
         return Evaluation(
             path=str(self.path),
@@ -138,23 +138,27 @@ class _Reading(Nodes):
             tags=self._texts(members.get("tags"), "tags"),
             variables={**common, **parameters},
             turns=turns,
-            judged=(*judged, *whole),
+            judged=judged,
             needs="its historical_contexts are on the platform" if "historical_contexts" in members else "",
         )
 
-    def _turn(self, node: yaml.Node, members: Mapping[str, yaml.Node], number: int) -> EvaluatedTurn:
+    def _turn(
+        self, node: yaml.Node, members: Mapping[str, yaml.Node], number: int, judged: list[str]
+    ) -> EvaluatedTurn:
+        """Return a turn; *judged* gets its expectations in natural language."""
         given = {name: self._scalar_text(members.get(name), name) for name in ("turn", "user", "event")}
         if given["user"] is not None and given["event"] is not None:
             raise self.wrong(node, "a turn has user or event, not both")
-        others, judged = self._expectations(members.get("expectations"))
+        name = given["turn"] or f"turn {number}"
+        others, in_words = self._expectations(members.get("expectations"))
+        judged += (f"{name}: {each}" for each in in_words)
         is_golden = "agent" in members or "tool_calls" in members
         calls = tuple(self._calls(members.get("tool_calls"))) if is_golden else None
         return EvaluatedTurn(
-            name=given["turn"] or f"turn {number}",
+            name=name,
             said=said_of(given["user"], given["event"]),
             variables=self.variables(members.get("variables")),
             expected=Expected(says=self._says(members.get("agent")), calls=calls, others=others),
-            judged=judged,
         )
 
     def _says(self, node: yaml.Node | None) -> tuple[str, ...]:

@@ -154,8 +154,7 @@ async def _begun(
     """Return the session of the conversation, made if it is missing."""
     if key is None:
         return await conversation.begin(variables=variables)
-    found = await store.sessions.get_session(**key.names)
-    if found is None:
+    if await store.sessions.get_session(**key.names) is None:
         return await conversation.begin(user_id=key.user, session_id=key.session, variables=variables)
     if variables is not None:
         raise CannotLookError("--variables is for a new session, and this one exists; leave it out")

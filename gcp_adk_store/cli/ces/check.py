@@ -25,33 +25,21 @@ _NO_XML: Final = {0xFFFE: "\\ufffe", 0xFFFF: "\\uffff"}
 
 def junit_xml(outcomes: Sequence[Outcome], suite_name: str = "ces test") -> bytes:
     """Return *outcomes* as one suite, in UTF-8; characters that XML cannot have are escaped."""
-    counts = {name: sum(each.status == status for each in outcomes) for status, name in _ELEMENTS.items()}
-    suite = ET.Element(
-        "testsuite",
-        name=suite_name,
-        tests=str(len(outcomes)),
-        failures=str(counts["failure"]),
-        errors=str(counts["error"]),
-        skipped=str(counts["skipped"]),
-        time=f"{sum(each.duration_s for each in outcomes):.3f}",
-    )
+    root = ET.Element("testsuites")
+    took = sum(each.duration_s for each in outcomes)
+    suite = ET.SubElement(root, "testsuite", name=suite_name, tests=str(len(outcomes)), time=f"{took:.3f}")
+    for status, name in (("failed", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        suite.set(name, str(sum(each.status == status for each in outcomes)))
     for each in outcomes:
-        case = ET.SubElement(
-            suite,
-            "testcase",
-            classname=xml_text(each.subject or each.path),
-            name=xml_text(each.name),
-            file=xml_text(each.path),
-            line=str(each.line),
-            time=f"{each.duration_s:.3f}",
-        )
+        case = ET.SubElement(suite, "testcase", line=str(each.line), time=f"{each.duration_s:.3f}")
+        named = {"classname": each.subject or each.path, "name": each.name, "file": each.path}
+        for name, text in named.items():
+            case.set(name, xml_text(text))
         if each.status in _ELEMENTS:
             says = xml_text("\n".join(each.says))
             ET.SubElement(case, _ELEMENTS[each.status], message=says.partition("\n")[0]).text = says
         if each.stdout:
             ET.SubElement(case, "system-out").text = xml_text(each.stdout)
-    root = ET.Element("testsuites")
-    root.append(suite)
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
 
 

@@ -117,7 +117,7 @@ def test_tests_of_turns_are_read(tmp_path: Path) -> None:
     assert (greets.name, greets.turns[0].said) == ("it greets", "<event>session start</event>")
     assert greets.turns[0].variables == {"a": 1}
     assert greets.turns[0].expected == Expected(others=(("contains", "Welcome"), ("no_tools_called", None)))
-    assert greets.turns[0].judged == ("It sounds friendly.",)
+    assert greets.judged == ("turn 1: It sounds friendly.",)
     assert [(turn.name, turn.said) for turn in asks.turns] == [("first", "My order"), ("second", "12")]
 
 
