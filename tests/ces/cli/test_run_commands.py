@@ -266,6 +266,8 @@ RUN = ("run-tool", "tools/half.py")
         ([*RUN, "--setting", "importable=3"], "write importable=JSON: Input should be a valid array"),
         ([*RUN, "--setting", "max_stdout_chars=1.5"], "write max_stdout_chars=JSON: Input should be a valid"),
         ([*RUN, "--sandbox", "none"], "'none' is not one of 'bubblewrap'"),
+        ([*RUN, "--tools", ".", "--server", "Bank"], "write TOOLSET=URL"),
+        ([*RUN, "--tools", ".", "--credential", "A=NOT_THERE"], "the environment has no variable NOT_THERE"),
         (["run-callback", "after_model", "first.py"], "after_model callbacks need --llm-response"),
         # Instead of running the code elsewhere.
         (["run-tool", "tools/note.py", "--args", '{"text": "a"}'], "gcp-adk-store ces install"),
