@@ -134,16 +134,15 @@ def test_an_exported_evaluation_is_read(tmp_path: Path) -> None:
     assert second.expected == Expected(calls=(looked_up, handed_over), variables={"seen": True})
 
 
+INVALID = {"tool": "a", "args": {"b": {"$matchType": "regexp", "$matchValue": "("}}}
+
+
 @pytest.mark.parametrize(
     ("expected", "line", "says"),
     [
         ({"agentResponse": {"chunks": 3}}, 1, "its golden expects nothing"),
         ({"agentResponse": {"chunks": {"text": "Hi"}}}, 1, "its golden expects nothing"),
-        (
-            {"toolCall": {"tool": "a", "args": {"b": {"$matchType": "regexp", "$matchValue": "("}}}},
-            6,
-            "not valid",
-        ),
+        ({"toolCall": INVALID}, 6, "not valid"),
     ],
 )
 def test_what_an_exported_evaluation_cannot_expect_is_an_error(
@@ -159,37 +158,25 @@ def test_what_an_exported_evaluation_cannot_expect_is_an_error(
 
 def test_outputs_of_the_same_calls_come_in_order_also_if_the_calls_fit_others() -> None:
     """A call may have more arguments than those that were expected."""
-    calls = [({"id": "12"}, 1), ({"kind": "b"}, 2), ({"id": "12"}, 1), ({"id": "12"}, 3)]
-    expected = Expected(
-        calls=tuple(ExpectedCall("look_up", args, output={"result": number}) for args, number in calls)
-    )
-    mocks = _mocks(EvaluatedTurn(name="turn 1", said="Hi", expected=expected))
-    assert mocks is not None
-
-    found = [mocks.find("look_up", {"id": "12", "kind": "b"}) for _ in range(4)]
-
-    assert [each and each.response["result"] for each in found] == [1, 1, 3, 3]
-
-    expected = Expected(calls=tuple(ExpectedCall("ask", {}, output={"result": each}) for each in (1, 2)))
-    mocks = _mocks(EvaluatedTurn(name="turn 1", said="Hi", expected=expected))
-    assert mocks is not None
-
-    assert [each and each.response["result"] for each in (mocks.find("ask", {}) for _ in range(3))] == [
-        1,
-        2,
-        2,
-    ]
+    same: dict[str, Any] = {"id": "12"}
+    for calls, args, outputs in (
+        ([(same, 1), ({"kind": "b"}, 2), (same, 1), (same, 3)], {**same, "kind": "b"}, [1, 1, 3, 3]),
+        ([({}, 1), ({}, 2)], {}, [1, 2, 2]),
+        ([(same, 1), ({"id": "13"}, 2)], {"id": "14"}, [1, 1]),
+    ):
+        made = (ExpectedCall("look_up", each, output={"result": number}) for each, number in calls)
+        mocks = _mocks(EvaluatedTurn(name="turn 1", said="Hi", expected=Expected(calls=tuple(made))))
+        assert mocks is not None
+        found = [mocks.find("look_up", args) for _ in outputs]
+        assert [each and each.response["result"] for each in found] == outputs
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_each_expected_call_has_one_of_those_that_were_made_if_there_is_a_way(order: tuple[int, int]) -> None:
     """Whatever the order of both is: one that fits many leaves the call that another needs."""
-    made = [
-        types.Part(function_call=types.FunctionCall(name="look_up", args={"id": id_})) for id_ in ("12", "13")
-    ]
-    event = Event(
-        author="root", content=types.Content(role="model", parts=[made[number] for number in order])
-    )
+    ids = [("12", "13")[number] for number in order]
+    made = [types.Part(function_call=types.FunctionCall(name="look_up", args={"id": id_})) for id_ in ids]
+    event = Event(author="root", content=types.Content(role="model", parts=made))
     turn = ConversationTurn(events=(event,), agent="root", variables={}, ended=False)
     calls = (ExpectedCall("look_up", {}), ExpectedCall("look_up", {"id": "12"}))
 
@@ -222,6 +209,7 @@ def test_what_only_the_platform_can_run_is_none_or_says_what_it_needs(tmp_path: 
 
 
 ONE = "conversations:\n- {name: a, user: b, "
+WHOLE = "tests:\n- {name: a, turns: [{user: b}], "
 
 
 @pytest.mark.parametrize(
@@ -242,11 +230,7 @@ ONE = "conversations:\n- {name: a, user: b, "
         (ONE + "agent: c, variables: 3}", 2, "variables must be an object"),
         (ONE + "agent: c, variables: [3]}", 2, "variables in a list are names"),
         (ONE + "agent: {$matchType: ignore}}", 2, "agent must be text"),
-        (
-            "tests:\n- {name: a, turns: [{user: b}], expectations: [{type: equals, value: x}]}",
-            2,
-            "belong to a turn",
-        ),
+        (WHOLE + "expectations: [{type: equals, value: x}]}", 2, "belong to a turn"),
     ],
 )
 def test_a_malformed_evaluation_has_its_line(tmp_path: Path, text: str, line: int, says: str) -> None:

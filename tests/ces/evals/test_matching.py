@@ -7,13 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from gcp_adk_store import InvalidInputError
-from gcp_adk_store.ces.testing.matching import (
-    _pattern_fault,
-    fits,
-    has,
-    match_type_fault,
-    similarity,
-)
+from gcp_adk_store.ces.testing.matching import _pattern_fault, fits, has, match_type_fault, similarity
 from gcp_adk_store.ces.testing.outcomes import Outcome, bounded
 from gcp_adk_store.cli.ces.check import junit_xml
 
@@ -36,6 +30,11 @@ def test_texts_are_as_similar_as_their_words(actual: str, expected: str, score: 
     assert similarity(expected, actual) == pytest.approx(score)
 
 
+def by(how: str, value: Any = "") -> dict[str, Any]:
+    """Return a value that is compared in this way."""
+    return {"$matchType": how, "$matchValue": value}
+
+
 @pytest.mark.parametrize(
     ("actual", "expected", "holds"),
     [
@@ -47,17 +46,13 @@ def test_texts_are_as_similar_as_their_words(actual: str, expected: str, score: 
         ({"a": [1, 2]}, {"a": [1]}, False),
         ({"a": [{"b": 1, "c": 2}]}, {"a": [{"b": 1}]}, True),
         ({}, {"id": {"$matchType": "ignore"}}, True),
-        ({}, {"id": {"$matchType": "contains", "$matchValue": "1"}}, False),
+        ({}, {"id": by("contains", "1")}, False),
         ({"id": "ORD-12345"}, {"id": {"value": "12345", "$matchType": "contains"}}, True),
-        ({"id": "ORD-12345"}, {"id": {"$matchType": "regexp", "$matchValue": r"^ORD-\d+$"}}, True),
-        ({"id": "ORD-x"}, {"id": {"$matchType": "regexp", "$matchValue": r"^ORD-\d+$"}}, False),
-        (
-            {"why": "The bill is too high"},
-            {"why": {"$matchType": "semantic", "$matchValue": "bill too high"}},
-            True,
-        ),
-        ({"why": "Power cut"}, {"why": {"$matchType": "semantic", "$matchValue": "bill too high"}}, False),
-        ({"id": 3}, {"id": {"$matchType": "EXACT", "$matchValue": 3}}, True),
+        ({"id": "ORD-12345"}, {"id": by("regexp", r"^ORD-\d+$")}, True),
+        ({"id": "ORD-x"}, {"id": by("regexp", r"^ORD-\d+$")}, False),
+        ({"why": "The bill is too high"}, {"why": by("semantic", "bill too high")}, True),
+        ({"why": "Power cut"}, {"why": by("semantic", "bill too high")}, False),
+        ({"id": 3}, {"id": by("EXACT", 3)}, True),
     ],
 )
 def test_arguments_fit_by_their_match_types(
@@ -88,11 +83,9 @@ def test_tests_of_turns_compare_members_by_their_text_too(
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(.*a){20}b"])
 def test_a_regular_expression_that_takes_too_long_is_an_error(pattern: str) -> None:
     """In bounded time; Python's own would take minutes, and hear of no signal."""
-    expected = {"$matchType": "regexp", "$matchValue": pattern}
-
-    assert match_type_fault(expected) is None
+    assert match_type_fault(by("regexp", pattern)) is None
     with pytest.raises(InvalidInputError, match=r"takes more than 0.5 s on a text of 10,000 characters"):
-        fits("a" * 9_999 + "!", expected, similar=0.8)
+        fits("a" * 9_999 + "!", by("regexp", pattern), similar=0.8)
 
 
 def test_what_cannot_be_matched_is_reported_before_anything_runs() -> None:
@@ -100,12 +93,9 @@ def test_what_cannot_be_matched_is_reported_before_anything_runs() -> None:
 
     Usual repeats, of an id and an address, are accepted.
     """
-    for expected, says in (
-        ({"a": [{"$matchType": "fuzzy"}]}, "unknown $matchType 'fuzzy'"),
-        ({"a": {"$matchType": "regexp", "$matchValue": "("}}, "regular expression '(' is not valid"),
-    ):
-        assert says in str(match_type_fault(expected))
-    assert match_type_fault({"a": {"$matchType": "ignore"}}) is None
+    assert "unknown $matchType 'fuzzy'" in str(match_type_fault({"a": [by("fuzzy")]}))
+    assert "regular expression '(' is not valid" in str(match_type_fault({"a": by("regexp", "(")}))
+    assert match_type_fault({"a": by("ignore")}) is None
     for between in ("", " ", "\n", "(?#x)"):
         pattern = f"(?x)(?:(?:a{{1000}}){between}{{1000}}){between}{{1000}}"
         assert "repeats groups too often" in str(_pattern_fault(pattern))
@@ -142,15 +132,11 @@ def test_a_report_has_ten_thousand_tests_and_counts_the_others() -> None:
     bad = outcome("wrong")
 
     kept = bounded([*[passed] * 10_000, bad, bad])
-    worse = bounded([bad] * 10_001)
+    (*_, last) = worse = bounded([bad] * 10_001)
+    others = replace(passed, name="others", says=("[2 tests are left out]",))
 
-    assert kept == [
-        *[passed] * 9_998,
-        bad,
-        bad,
-        replace(passed, name="others", says=("[2 tests are left out]",)),
-    ]
-    assert (len(worse), worse[-1].status, worse[-1].says) == (10_001, "failed", ("[1 tests are left out]",))
+    assert kept == [*[passed] * 9_998, bad, bad, others]
+    assert (len(worse), last.status, last.says) == (10_001, "failed", ("[1 tests are left out]",))
 
 
 def test_a_report_is_xml_whatever_code_printed() -> None:
