@@ -43,39 +43,6 @@ _TMP_BYTES: Final = 64 * 1024 * 1024
 _SAID_BYTES: Final = 16 * 1024
 
 
-async def start_pytest(
-    folder: Path, file: Path, channel: int, *, walled: bool
-) -> tuple[asyncio.subprocess.Process, asyncio.Task[str]]:
-    """Start the tests of *file*; return the process, and what will have been the end of its output.
-
-    Args:
-        folder: Of the app, absolute.
-        file: Of tests, in it, likewise.
-        channel: Number of the socket that it talks over.
-        walled: In namespaces; else as anything that the user starts, which protects nothing.
-
-    Raises:
-        SandboxUnavailableError: bubblewrap is not installed.
-    """
-    command = [
-        *(sys.executable, "-P", "-m", "pytest", "-q", "-p", PLUGIN, "-p", "no:cacheprovider"),
-        *("-c", os.devnull, f"--rootdir={folder}", "--import-mode=importlib"),
-        "--continue-on-collection-errors",
-        *(f"--ces-channel={channel}", *(["--ces-walled"] if walled else [])),
-        str(file),
-    ]
-    packages = os.pathsep.join(map(str, _packages()))
-    process = await asyncio.create_subprocess_exec(
-        *(_walled(command, folder, packages) if walled else command),
-        pass_fds=[channel],
-        env={**os.environ, "PYTHONPATH": packages},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    return process, asyncio.create_task(_said(process.stdout))
-
-
 def _walled(command: Sequence[str], folder: Path, packages: str) -> list[str]:
     return [
         path_of_bubblewrap(),
@@ -162,6 +129,7 @@ class _File:
     checks: Checks
     file: Path
     walled: bool
+    """In namespaces; else as anything that the user starts, which protects nothing."""
     _outcomes: list[Outcome] = field(default_factory=list)
     _begun: Outcome | None = None
     _whole: bool = False
@@ -175,12 +143,8 @@ class _File:
         ours.settimeout(0)
         with ours:
             with theirs:
-                process, output = await start_pytest(
-                    self.checks.app.folder.absolute(),
-                    self.file.absolute(),
-                    theirs.fileno(),
-                    walled=self.walled,
-                )
+                process = await self._start(theirs.fileno())
+            output = asyncio.create_task(_said(process.stdout))
             wrong: str | None = "the run was cancelled"
             try:
                 wrong = await self._listen(ours)
@@ -197,6 +161,26 @@ class _File:
             self._outcomes.append(replace(self._begun, status="error", says=says))
         no_test = "it has no test: write a function whose name begins with test_"
         return self._outcomes or [Outcome.of_file(str(self.file), no_test)]
+
+    async def _start(self, channel: int) -> asyncio.subprocess.Process:
+        """Start the tests, which talk over the socket of the number *channel*; raises as :meth:`run`."""
+        folder = self.checks.app.folder.absolute()
+        command = [
+            *(sys.executable, "-P", "-m", "pytest", "-q", "-p", PLUGIN, "-p", "no:cacheprovider"),
+            *("-c", os.devnull, f"--rootdir={folder}", "--import-mode=importlib"),
+            "--continue-on-collection-errors",
+            *(f"--ces-channel={channel}", *(["--ces-walled"] if self.walled else [])),
+            str(self.file.absolute()),
+        ]
+        packages = os.pathsep.join(map(str, _packages()))
+        return await asyncio.create_subprocess_exec(
+            *(_walled(command, folder, packages) if self.walled else command),
+            pass_fds=[channel],
+            env={**os.environ, "PYTHONPATH": packages},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
 
     async def _listen(self, frames: socket.socket) -> str | None:
         """Handle messages until the end; return why this process ended the tests, or None."""

@@ -215,13 +215,12 @@ class CodeOptions(Options):
             InvalidInputError: the app has no toolset of that name.
         """
         servers = dict(_named("--server", each, "TOOLSET=URL") for each in self.server)
-        variables = dict(_named("--credential", each, "TOOLSET=VARIABLE") for each in self.credential)
-        credentials = {toolset: os.environ.get(variable, "") for toolset, variable in variables.items()}
-        for toolset, value in credentials.items():
-            if not value:
-                raise CannotLookError(
-                    f"--credential {toolset}: the environment has no variable {variables[toolset]}"
-                )
+        credentials: dict[str, str] = {}
+        for each in self.credential:
+            toolset, variable = _named("--credential", each, "TOOLSET=VARIABLE")
+            credentials[toolset] = os.environ.get(variable, "")
+            if not credentials[toolset]:
+                raise CannotLookError(f"--credential {toolset}: the environment has no variable {variable}")
         app = ces.read_app(folder, servers=servers, credentials=credentials)
         problems = [f"{folder}/{each.path}:{each.line}: {each.says}" for each in app.problems]
         for each in (*problems, *(app.unlike_platform if whole else ())):

@@ -64,11 +64,7 @@ async def run_tool(
     """
     code = ces.load_code(file)
     entry = name or _first_function(code.source) or file.stem
-
-    def work(runtime: "ces.PythonRuntime", **run: Any) -> "Awaitable[ces.ToolRun]":
-        return runtime.run_tool(code, entry, args, **run)
-
-    return await _carried_out(work, chosen, at)
+    return await _carried_out(ces.PythonRuntime.run_tool, (code, entry, args), chosen, at)
 
 
 @click.command("run-callback", cls=options.RunsCode)
@@ -97,11 +93,7 @@ async def run_callback(kind: str, files: tuple[Path, ...], *, chosen: _Options, 
     if missing := [name.replace("_", "-") for name, value in about.items() if value is None]:
         raise CannotLookError(f"{kind} callbacks need --{missing[0]}")
     codes = [ces.load_code(file) for file in files]
-
-    def work(runtime: "ces.PythonRuntime", **run: Any) -> "Awaitable[ces.CallbackRun]":
-        return runtime.run_callback(kind, codes, **about, **run)
-
-    return await _carried_out(work, chosen, given)
+    return await _carried_out(ces.PythonRuntime.run_callback, (kind, codes), chosen, given, **about)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,9 +158,13 @@ async def _copy_of(found: "Session") -> _Place:
 
 
 async def _carried_out(
-    work: "Callable[..., Awaitable[Run]]", chosen: _Options, at: Mapping[str, str | None]
+    run: "Callable[..., Awaitable[Run]]",
+    what: tuple[Any, ...],
+    chosen: _Options,
+    at: Mapping[str, str | None],
+    **about: Any,
 ) -> Result:
-    """Do *work* with a runtime, a session and the id of its invocation, and return its result."""
+    """Call the method *run* of a runtime on a session, and return what comes of it as a result."""
     from google.adk.events import Event  # noqa: PLC0415  # half of ADK
     from google.genai import types  # noqa: PLC0415  # likewise
 
@@ -189,7 +185,7 @@ async def _carried_out(
         before = seen_by_code(place.session.state, shared=given["settings"].shared_variables)
         try:
             key = ces.SessionKey.of_session(place.session)
-            ran = await work(runtime, key=key, invocation_id=invocation_id)
+            ran = await run(runtime, *what, key=key, invocation_id=invocation_id, **about)
         except SandboxRunError as exc:
             error, printed = failure_of(exc), [visible(exc.output)] if exc.output else []
             data = {"error": asdict(error), "stdout": exc.output}
