@@ -20,6 +20,7 @@ tests of turns, also with the names ``tests``, ``test_cases`` and ``name``::
 and the ``golden`` of an evaluation that the platform exports, in JSON.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +31,7 @@ import yaml
 from gcp_adk_store.ces.apps.files import last_of, member
 from gcp_adk_store.ces.guest.messages import TRANSFER
 from gcp_adk_store.ces.testing.matching import match_type_fault
-from gcp_adk_store.ces.testing.nodes import Nodes, line_of
+from gcp_adk_store.ces.testing.nodes import MalformedTestError, Nodes, line_of
 from gcp_adk_store.ces.testing.outcomes import Case
 from gcp_adk_store.ces.testing.turn_checks import TYPES, Expected, ExpectedCall
 
@@ -83,8 +84,13 @@ def read_evaluations(path: Path) -> list[Evaluation]:
     Raises:
         MalformedTestError: the file cannot be read, or an evaluation is malformed.
     """
-    reading = _Exported(path) if path.suffix == ".json" else _Reading(path)
-    return list(reading.evaluations(reading.root()))
+    if path.suffix != ".json":
+        reading = _Reading(path)
+        return list(reading.evaluations(reading.root()))
+    try:
+        return list(_exported(path))
+    except (OSError, ValueError, RecursionError) as exc:
+        raise MalformedTestError(str(path), getattr(exc, "lineno", 1), str(exc)) from exc
 
 
 def said_of(text: str | None, event: str | None) -> str:
@@ -212,56 +218,51 @@ class _Reading(Nodes):
         return str(node.value)
 
 
-class _Exported(_Reading):
-    """An evaluation as the platform exports it."""
+def _exported(path: Path) -> Iterator[Evaluation]:
+    """Yield the evaluation that the platform exports to *path*, if it has a golden."""
+    read = json.loads(path.read_text(encoding="utf-8-sig"))
+    if member(read, "golden") is None:
+        return
+    listed = _items(member(read, "golden", "turns"))
+    turns = tuple(_exported_turn(each, f"turn {number}") for number, each in enumerate(listed, start=1))
+    if all(turn.expected == Expected() for turn in turns):
+        raise ValueError("its golden expects nothing, so it cannot fail: add expectations")
+    yield Evaluation(
+        path=str(path),
+        line=1,
+        name=str(read.get("displayName") or path.stem),
+        subject=path.stem,
+        tags=tuple(map(str, _items(read.get("tags")))),
+        turns=turns,
+    )
 
-    def evaluations(self, root: yaml.Node) -> Iterator[Evaluation]:
-        members = self.members(root)
-        golden = self.members(members.get("golden"), "golden")
-        if "turns" not in golden:
-            return
-        listed = self.items(golden["turns"], "turns")
-        turns = tuple(self._steps(each, number) for number, each in enumerate(listed, start=1))
-        if not any(turn.expected != Expected() for turn in turns):
-            raise self.wrong(root, "its golden expects nothing, so it cannot fail: add expectations")
-        yield Evaluation(
-            path=str(self.path),
-            line=line_of(root),
-            name=self._scalar_text(members.get("displayName"), "displayName") or self.path.stem,
-            subject=self.path.stem,
-            tags=self._texts(members.get("tags"), "tags"),
-            turns=turns,
-        )
 
-    def _steps(self, node: yaml.Node, number: int) -> EvaluatedTurn:
-        steps = self.items(self.members(node, "a turn").get("steps", node), "steps")
-        text: str | None = None
-        event: str | None = None
-        variables: dict[str, Any] = {}
-        after: dict[str, Any] = {}
-        says: list[str] = []
-        calls: list[ExpectedCall] = []
-        for each in steps:
-            step = self.object(each, "a step")
-            given, expected = _object(step.get("userInput")), _object(step.get("expectation"))
-            if fault := match_type_fault(member(expected, "toolCall", "args")):
-                raise self.wrong(each, fault)
-            variables |= _object(given.get("variables"))
-            text = str(given["text"]) if "text" in given else text
-            event = str(member(given, "event", "event") or "") or event
-            said = member(expected, "agentResponse", "chunks")
-            chunks = [member(one, "text") for one in said] if isinstance(said, list) else []
-            texts = [str(text) for text in chunks if text is not None]
-            says += ["\n".join(texts)] if texts else []
-            after |= _object(expected.get("updatedVariables"))
-            calls += _calls(expected, calls)
-        is_checked = bool(says or after or calls)
-        return EvaluatedTurn(
-            name=f"turn {number}",
-            said=said_of(text, event),
-            variables=variables,
-            expected=Expected(says=tuple(says), calls=tuple(calls) if is_checked else None, variables=after),
-        )
+def _exported_turn(turn: Any, name: str) -> EvaluatedTurn:
+    text: str | None = None
+    event: str | None = None
+    variables: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+    says: list[str] = []
+    calls: list[ExpectedCall] = []
+    for step in _items(member(turn, "steps")):
+        given, expected = _object(member(step, "userInput")), _object(member(step, "expectation"))
+        if fault := match_type_fault(member(expected, "toolCall", "args")):
+            raise ValueError(f"{name}: {fault}")
+        variables |= _object(given.get("variables"))
+        text = str(given["text"]) if "text" in given else text
+        event = str(member(given, "event", "event") or "") or event
+        chunks = [member(one, "text") for one in _items(member(expected, "agentResponse", "chunks"))]
+        texts = [str(said) for said in chunks if said is not None]
+        says += ["\n".join(texts)] if texts else []
+        after |= _object(expected.get("updatedVariables"))
+        calls += _calls(expected, calls)
+    is_checked = bool(says or after or calls)
+    return EvaluatedTurn(
+        name=name,
+        said=said_of(text, event),
+        variables=variables,
+        expected=Expected(says=tuple(says), calls=tuple(calls) if is_checked else None, variables=after),
+    )
 
 
 def _calls(expected: Mapping[str, Any], before: list[ExpectedCall]) -> Iterator[ExpectedCall]:
@@ -286,3 +287,7 @@ def _tool(reference: Mapping[str, Any]) -> str:
 
 def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -129,6 +129,11 @@ def lint(folder: Path, app: Path, ignore: tuple[str, ...]) -> Result:
     return Result([asdict(each) for each in found], lines, status=int(errors > 0))
 
 
+_OF_TOOLS: Final = ("**/tool_tests/**",)
+_OF_CALLBACKS: Final = ("agents/*/*_callbacks/*", "guardrails/**", "**/callback_tests/tests/**")
+"""Where tests are."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TestOptions(options.AppOptions):
     tests: Path | None = options.given(
@@ -155,8 +160,8 @@ async def test(folder: Path, app: Path, *, chosen: _TestOptions) -> Result:
     from gcp_adk_store.ces.testing.tool_tests import Checks, run_tool_tests  # noqa: PLC0415  # likewise
 
     place = chosen.tests or folder
-    of_tools = [] if chosen.only == "callbacks" else _tool_files(place)
-    of_callbacks = [] if chosen.only == "tools" else _callback_files(app)
+    of_tools = _found(place, _OF_TOOLS, "*.yaml", "*.yml") if chosen.only != "callbacks" else []
+    of_callbacks = _found(app, _OF_CALLBACKS, "test.py", "test_*.py") if chosen.only != "tools" else []
     if not (of_tools or of_callbacks):
         raise CannotLookError(
             f"{place} has no tests: put them into tool_tests/*.yaml, or into test.py beside python_code.py"
@@ -171,15 +176,9 @@ async def test(folder: Path, app: Path, *, chosen: _TestOptions) -> Result:
     return report(outcomes, junit=chosen.junit)
 
 
-def _tool_files(folder: Path) -> list[Path]:
-    found = [path for suffix in ("yaml", "yml") for path in folder.rglob(f"*.{suffix}")]
-    return sorted(path for path in found if "tool_tests" in path.relative_to(folder).parts[:-1])
-
-
-def _callback_files(folder: Path) -> list[Path]:
-    places = ("agents/*/*_callbacks/*", "guardrails/**", "**/callback_tests/tests/**")
-    found = {path for place in places for path in folder.glob(f"{place}/test*.py")}
-    return sorted(path for path in found if path.stem == "test" or path.stem.startswith("test_"))
+def _found(folder: Path, places: tuple[str, ...], *names: str) -> list[Path]:
+    """Return the files of these *names* in the *places* of *folder*; both are patterns."""
+    return sorted({path for place in places for name in names for path in folder.glob(f"{place}/{name}")})
 
 
 _OTHERS: Final = frozenset(

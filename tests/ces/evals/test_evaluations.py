@@ -53,12 +53,12 @@ tests:
       - {turn: first, user: My order, expectations: [{type: tool_not_called, value: look_up}]}
       - {turn: second, user: 12}
 """
-LOOKED_UP = {"tool": "projects/p/tools/look_up", "args": {"id": "12"}}
+LOOKED_UP = {"tool": "projects/p/tools/look_up", "args": {"id": "12", "most": 1e22}}
 ANSWERED = {"displayName": "look_up", "response": {"result": 1}}
 FIRST = [
     {"userInput": {"variables": {"tier": "gold"}}},
     {"userInput": {"event": {"event": "welcome"}}},
-    {"expectation": {"agentResponse": {"role": "agent", "chunks": [{"text": "Hi"}]}}},
+    {"expectation": {"agentResponse": {"role": "agent", "chunks": [{"text": "Hi \U0001f600"}]}}},
 ]
 SECOND = [
     {"userInput": {"text": "Order 12"}},
@@ -122,36 +122,43 @@ def test_tests_of_turns_are_read(tmp_path: Path) -> None:
 
 
 def test_an_exported_evaluation_is_read(tmp_path: Path) -> None:
-    """Its steps are turns; a mock belongs to the call before it."""
-    (found,) = read(tmp_path, json.dumps(EXPORTED), "e.json")
+    """Its steps are turns; a mock belongs to the call before it. It is JSON, whatever YAML makes of that."""
+    (found,) = read(tmp_path, json.dumps(EXPORTED, indent="\t").replace("1e+22", "1e22"), "e.json")
     first, second = found.turns
-    looked_up = ExpectedCall("look_up", {"id": "12"}, output={"result": 1})
+    looked_up = ExpectedCall("look_up", {"id": "12", "most": 1e22}, output={"result": 1})
     handed_over = ExpectedCall("transfer_to_agent", {"agent_name": "billing"})
 
     assert (found.name, first.said) == ("An order", "<event>session start</event>")
     assert first.variables == {"tier": "gold"}
-    assert first.expected == Expected(says=("Hi",), calls=())
+    assert first.expected == Expected(says=("Hi \U0001f600",), calls=())
     assert second.expected == Expected(calls=(looked_up, handed_over), variables={"seen": True})
+
+
+def golden(expected: dict[str, Any]) -> str:
+    """Return an exported evaluation of one turn."""
+    return json.dumps({"golden": {"turns": [{"steps": [{"expectation": expected}]}]}})
 
 
 INVALID = {"tool": "a", "args": {"b": {"$matchType": "regexp", "$matchValue": "("}}}
 
 
 @pytest.mark.parametrize(
-    ("expected", "line", "says"),
+    ("text", "line", "says"),
     [
-        ({"agentResponse": {"chunks": 3}}, 1, "its golden expects nothing"),
-        ({"agentResponse": {"chunks": {"text": "Hi"}}}, 1, "its golden expects nothing"),
-        ({"toolCall": INVALID}, 6, "not valid"),
+        (golden({"agentResponse": {"chunks": 3}}), 1, "its golden expects nothing"),
+        (golden({"agentResponse": {"chunks": {"text": "Hi"}}}), 1, "its golden expects nothing"),
+        (golden({"toolCall": INVALID}), 1, "turn 1: the regular expression '(' is not valid"),
+        ('{"golden": 3}', 1, "its golden expects nothing"),
+        ('{"golden": {}\n]', 2, "Expecting"),
+        ("[" * 100_000, 1, "recursion"),
     ],
 )
 def test_what_an_exported_evaluation_cannot_expect_is_an_error(
-    tmp_path: Path, expected: dict[str, Any], line: int, says: str
+    tmp_path: Path, text: str, line: int, says: str
 ) -> None:
-    """In its line, before anything runs: a pattern may take all memory."""
-    exported = {"golden": {"turns": [{"steps": [{"expectation": expected}]}]}}
+    """Before anything runs: a pattern may take all memory."""
     with pytest.raises(MalformedTestError) as caught:
-        read(tmp_path, json.dumps(exported, indent=1), "e.json")
+        read(tmp_path, text, "e.json")
 
     assert (caught.value.line, says in caught.value.says) == (line, True), caught.value
 
