@@ -16,8 +16,8 @@ from tests.chaos.weather import Weather
 from tests.chaos.worker import Place, Task, at
 from tests.chaos.workers import Workers
 from tests.chaos.workloads import WORKLOADS
+from tests.simulation.fleet import LIMITS
 from tests.simulation.journal import Call, Journal
-from tests.simulation.test_sessions import LIMITS
 from tests.support.stores import open_store
 
 _SIZE: Final = 3

@@ -14,9 +14,8 @@ from typing import Any, Final
 
 from gcp_adk_store import ArtifactLimits, MemoryLimits, StoreError
 from tests.chaos.workloads import WORKLOADS
-from tests.simulation.fleet import Actor
+from tests.simulation.fleet import LIMITS, Actor
 from tests.simulation.journal import Call, Journal
-from tests.simulation.test_sessions import LIMITS
 from tests.support.stores import At, open_store
 
 _LEASE_S: Final = 1.5

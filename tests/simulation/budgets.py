@@ -40,8 +40,8 @@ from gcp_adk_store.turns.service import OnBusyRun
 from tests.inspector.story import CALM_PLACE, Read, client_of, fill_calm
 from tests.inspector.story import LIMITS as STORY_LIMITS
 from tests.moving.hardest import APP, fill, many
-from tests.simulation.test_encrypted import NEW, OLD, envelope_of
-from tests.simulation.test_turns import said
+from tests.simulation.events import said
+from tests.simulation.keys import NEW, OLD, envelope_of
 from tests.support.stored import change, put_upload
 from tests.tasks.conftest import of as context_of
 from tests.tasks.conftest import task as new_task
@@ -715,7 +715,7 @@ async def upkeep(budgets: Budgets) -> None:
 
 async def encrypted(budgets: Budgets) -> None:
     """A session of a store that encrypts, and its data key."""
-    old, new = (replace(envelope_of(*keys), cache_s=300.0) for keys in ((OLD,), (NEW, OLD)))
+    old, new = (envelope_of(*keys, artifacts=True, cache_s=300.0) for keys in ((OLD,), (NEW, OLD)))
     one, other, third = (
         budgets.store(encryption=old),
         budgets.store(encryption=old),

@@ -1,12 +1,14 @@
-"""Read what a simulated service stores, without the library's sessions and artifacts."""
+"""Read what a simulated service stores, and require that it is whole."""
 
+import asyncio
 from typing import Final
 
-from gcp_adk_store import PayloadMissingError, StoredDataError
+from gcp_adk_store import PayloadMissingError, Store, StoredDataError
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.testing.simulation import Service
 from tests.simulation.journal import Journal
 
+HOUR_S: Final = 3_600.0
 _AT_ONCE: Final = 1_000
 
 
@@ -32,3 +34,25 @@ def require_whole(journal: Journal) -> None:
     damage = {PayloadMissingError.__name__, StoredDataError.__name__}
     found = [f"{call.kind} of {call.process}: {call.error}" for call in journal.calls if call.error in damage]
     assert not found, found
+
+
+async def require_sound(store: Store, *, older_than_s: float = 10**9) -> None:
+    """Require that a check finds no fault; garbage is one if it is so old."""
+    faults = [fault async for fault in store.check(older_than_s=older_than_s, full=True)]
+    assert not faults, faults
+
+
+async def collect(store: Store) -> None:
+    """Remove all garbage that is older than an hour."""
+    async for garbage in store.find_garbage(older_than_s=HOUR_S):
+        await store.remove_garbage(garbage)
+
+
+async def require_collected(store: Store) -> None:
+    """Let two days pass, collect, and require that nothing is left to collect, and no fault."""
+    await asyncio.sleep(48 * HOUR_S)
+    async for garbage in store.find_garbage():
+        await store.remove_garbage(garbage)
+    left = [garbage async for garbage in store.find_garbage()]
+    assert not left, left
+    await require_sound(store, older_than_s=24 * HOUR_S)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from google.genai import types
 
 from gcp_adk_store import ArtifactLimits, Store
-from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, World, simulate
 from tests.simulation.checkers import certain_end
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome
@@ -54,33 +54,27 @@ async def act(actor: Actor, step: int) -> None:
     filename = random.choice(FILENAMES)
     key = {**SCOPE, "filename": filename}
     name = f"{actor.name}-{step}"
-    artifacts, journal = actor.store.artifacts, actor.journal
+    artifacts = actor.store.artifacts
     action = random.choice(
         ["save", "save", "save file", "load", "load version", "versions", "keys", "delete"]
     )
     data = f"{name} ".encode() * random.choice([1, 100])
     if action == "save":
         part = types.Part.from_bytes(data=data, mime_type="text/plain")
-        await journal.call(
-            actor.name, "save", filename, lambda: artifacts.save_artifact(**key, artifact=part), given=name
-        )
+        await actor.call("save", filename, lambda: artifacts.save_artifact(**key, artifact=part), given=name)
     elif action == "save file":
-        await journal.call(
-            actor.name, "save", filename,
-            lambda: artifacts.save_artifact_file(**key, source=io.BytesIO(data)), given=name,
-        )  # fmt: skip
+        save = partial(artifacts.save_artifact_file, **key, source=io.BytesIO(data))
+        await actor.call("save", filename, save, given=name)
     elif action in ("load", "load version"):
         version = None if action == "load" else random.randrange(4)
         load = artifacts.load_artifact if random.random() < 0.5 else partial(read_in_parts, actor, step)
-        await journal.call(
-            actor.name, action, filename, lambda: load(**key, version=version), given=version, seen=text_of
-        )
+        await actor.call(action, filename, lambda: load(**key, version=version), given=version, seen=text_of)
     elif action == "versions":
-        await journal.call(actor.name, "versions", filename, lambda: artifacts.list_versions(**key))
+        await actor.call("versions", filename, lambda: artifacts.list_versions(**key))
     elif action == "keys":
-        await journal.call(actor.name, "keys", "all", lambda: artifacts.list_artifact_keys(**SCOPE))
+        await actor.call("keys", "all", lambda: artifacts.list_artifact_keys(**SCOPE))
     elif filename not in KEPT:
-        await journal.call(actor.name, "delete", filename, lambda: artifacts.delete_artifact(**key))
+        await actor.call("delete", filename, lambda: artifacts.delete_artifact(**key))
 
 
 def last_look(world: World, delete: Call) -> float:
@@ -100,15 +94,10 @@ def check_versions(world: World, journal: Journal, filename: str, stored: dict[i
     """Check the versions of an artifact; *stored* is what each has at the end."""
     saves = list(journal.of("save", filename))
     deletes = [call for call in journal.of("delete", filename) if call.outcome is not Outcome.REFUSED]
-    loads = [
-        call
-        for kind in ("load", "load version")
-        for call in journal.of(kind, filename)
-        if call.outcome is Outcome.DONE
-    ]
-    unread = [call for kind in ("load", "load version") for call in journal.of(kind, filename)]
+    looks = [call for kind in ("load", "load version") for call in journal.of(kind, filename)]
+    loads = [call for call in looks if call.outcome is Outcome.DONE]
     if filename in KEPT:
-        assert not [call for call in unread if call.error == "StoredDataError"], "a version could not be read"
+        assert not [call for call in looks if call.error == "StoredDataError"], "a version could not be read"
     never = {call.given for call in saves if call.outcome is Outcome.REFUSED}
     seen = {*stored.values(), *(call.result for call in loads if call.result is not None)}
     assert not never & seen, f"{never & seen} were refused, and are there"
@@ -203,14 +192,10 @@ async def stored_in(plain: Store, filename: str) -> dict[int, str]:
 
 async def scenario(world: World) -> None:
     """Let a fleet save and delete versions."""
-    service = Service(world)
-    plain = service.beside(artifact_limits=LIMITS)
-
-    fleet = Fleet(world, service, partial(service.store_of, artifact_limits=LIMITS))
-    await fleet.work(40, act)
-    await asyncio.sleep(300)  # what is late arrives
+    fleet = Fleet(world, artifact_limits=LIMITS)
+    await fleet.work(40, act, rest_s=300)
     for filename in FILENAMES:
-        check_versions(world, fleet.journal, filename, await stored_in(plain, filename))
+        check_versions(world, fleet.journal, filename, await stored_in(fleet.plain, filename))
 
 
 def test_each_version_has_its_number_and_its_bytes() -> None:

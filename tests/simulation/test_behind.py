@@ -10,10 +10,10 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
-from tests.simulation.fleet import Actor, Fleet
+from gcp_adk_store.testing.simulation import Faults, World, simulate
+from tests.simulation.fleet import LIMITS, Actor, Fleet, key
 from tests.simulation.journal import Journal, Outcome
-from tests.simulation.test_sessions import LIMITS, key
+from tests.simulation.raw import require_sound
 from tests.support.lengths import at_length
 
 SESSIONS = ("one", "two")
@@ -41,17 +41,14 @@ def event_of(name: str, *, is_final: bool, size: int) -> Event:
 
 async def act(actor: Actor, step: int, lines: list[Line]) -> None:
     """Append a turn of some events, through a new handle or one that may have failed before; or flush."""
-    random, sessions, journal = actor.random(step), actor.store.sessions, actor.journal
+    random = actor.random(step)
     session = random.choice(SESSIONS)
     if random.random() < 0.2:
-        await journal.call(actor.name, "flush", "all", sessions.flush)
+        await actor.call("flush", "all", actor.store.sessions.flush)
         return
     line, handle = actor.memory.get(session, (None, None))
     if handle is None or line is None or random.random() < 0.4:
-        handle = await journal.call(
-            actor.name, "read", session, lambda: sessions.get_session(**key(session)),
-            seen=lambda found: found and [event.id for event in found.events],
-        )  # fmt: skip
+        handle = await actor.read(session)
         if handle is None:
             return
         line = Line(actor.name, session)
@@ -70,10 +67,7 @@ async def append(actor: Actor, line: Line, handle: Session, event: Event) -> Non
     """Append an event, and write down what its call says."""
     line.appends.append((event.id, Outcome.UNKNOWN, event.is_final_response()))
     place = len(line.appends) - 1
-    await actor.journal.call(
-        actor.name, "append", line.session,
-        lambda: actor.store.sessions.append_event(handle, event), given=event.id, seen=lambda _: None,
-    )  # fmt: skip
+    await actor.append(handle, event)
     call = next(one for one in reversed(actor.journal.calls) if one.given == event.id)
     line.appends[place] = (event.id, call.outcome, event.is_final_response())
 
@@ -115,41 +109,28 @@ def check_flushes(journal: Journal, lines: list[Line], stored: list[str]) -> Non
             )
 
 
-def workload(**options: Any) -> Any:
-    """Return the scenario of a fleet whose stores have *options*."""
-
-    async def scenario(world: World) -> None:
-        service = Service(world)
-        plain = service.beside(session_limits=LIMITS)
-
-        for session in SESSIONS:
-            await plain.sessions.create_session(**key(session))
-        make = partial(service.store_of, session_limits=LIMITS, durability="turn", **options)
-        fleet = Fleet(world, service, make, loops=1)  # a flush is of one
-        lines: list[Line] = []
-
-        async def acting(actor: Actor, step: int) -> None:
-            await act(actor, step, lines)
-
-        await fleet.work(24, acting)
-        await asyncio.sleep(200)
-        everything: list[str] = []
-        for session in SESSIONS:
-            found = await plain.sessions.get_session(**key(session))
-            assert found is not None
-            stored = [event.id for event in found.events]
-            assert len(stored) == len({*stored}), "an event is stored twice"
-            for line in lines:
-                if line.session == session:
-                    check(line, stored)
-            everything += stored
-        check_flushes(fleet.journal, lines, everything)
-        assert [fault async for fault in plain.check(older_than_s=10**9, full=True)] == []
-
-    return scenario
+async def scenario(world: World, **options: Any) -> None:
+    """A fleet whose stores have *options*."""
+    fleet = Fleet(world, loops=1, session_limits=LIMITS, durability="turn", **options)  # a flush is of one
+    for session in SESSIONS:
+        await fleet.plain.sessions.create_session(**key(session))
+    lines: list[Line] = []
+    await fleet.work(24, partial(act, lines=lines), rest_s=200)
+    everything: list[str] = []
+    for session in SESSIONS:
+        stored = [event.id for event in (await fleet.stored(session)).events]
+        assert len(stored) == len({*stored}), "an event is stored twice"
+        for line in lines:
+            if line.session == session:
+                check(line, stored)
+        everything += stored
+    check_flushes(fleet.journal, lines, everything)
+    await require_sound(fleet.plain)
 
 
 @pytest.mark.parametrize("on_conflict", ["raise", "merge"])
 def test_what_is_stored_through_a_handle_is_the_beginning_of_what_was_appended(on_conflict: str) -> None:
     """Nothing follows an event that failed behind its caller, and a turn that ended is stored."""
-    simulate(workload(on_conflict=on_conflict), seeds=range(at_length(3, 12)), faults=Faults.all(0.05))
+    simulate(
+        partial(scenario, on_conflict=on_conflict), seeds=range(at_length(3, 12)), faults=Faults.all(0.05)
+    )

@@ -5,26 +5,23 @@ from functools import partial
 from typing import Any, Final
 
 from google.adk.events import Event, EventActions
-from google.adk.sessions import Session
-from google.genai import types
 
 from gcp_adk_store import Store
-from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
-from tests.simulation.fleet import Actor, Fleet
+from gcp_adk_store.testing.simulation import Faults, World, simulate
+from tests.simulation.events import nothing, said
+from tests.simulation.fleet import LIMITS, Actor, Fleet, key
 from tests.simulation.journal import Call, Journal, Outcome
-from tests.simulation.raw import require_whole
+from tests.simulation.raw import HOUR_S, collect, require_sound, require_whole
 from tests.simulation.resent import may_arrive_again
-from tests.simulation.test_sessions import LIMITS, key
 from tests.support.lengths import at_length
 
 SESSIONS: Final = ("one", "two", "three")
-HOUR_S: Final = 3_600.0
 IDLE_DAYS: Final = 0.25
 
 
 async def act(actor: Actor, step: int) -> None:
     """Write large content that comes and goes, collect what nobody needs, prune, archive, check, repair."""
-    random, store, journal = actor.random(step), actor.store, actor.journal
+    random, store = actor.random(step), actor.store
     name = f"{actor.name}-{step}"
     session = random.choice(SESSIONS)
     hours = random.choice([0, 0, 1, 3])
@@ -34,52 +31,28 @@ async def act(actor: Actor, step: int) -> None:
         ["create", "append", "append", "append", "append", "collect", "prune", "archive", "check", "repair"]
     ):
         case "create":
-            await journal.call(
-                actor.name, "create", session,
-                lambda: store.sessions.create_session(**key(session), state={"large": "first " * 99}),
-                given=name, seen=lambda _: None,
-            )  # fmt: skip
+            create = partial(store.sessions.create_session, **key(session), state={"large": "first " * 99})
+            await actor.call("create", session, create, given=name, seen=nothing)
         case "collect":
-            await journal.call(actor.name, "collect", "", lambda: collect(store))
+            await actor.call("collect", "", lambda: collect(store))
         case "prune":
-            await journal.call(
-                actor.name, "prune", "", lambda: store.prune(app_name="app", idle_days=IDLE_DAYS),
-                seen=lambda report: report.pruned_sessions,
-            )  # fmt: skip
+            prune = partial(store.prune, app_name="app", idle_days=IDLE_DAYS)
+            await actor.call("prune", "", prune, seen=nothing)
         case "archive":
             kept = random.randrange(3)
-            await journal.call(
-                actor.name, "archive", "", lambda: store.prune(app_name="app", keep_events=kept)
-            )
+            await actor.call("archive", "", lambda: store.prune(app_name="app", keep_events=kept))
         case "append":
-            held = await read(journal, actor.name, store, session)
+            held = await actor.read(session)
             if held is not None:
                 large = random.choice(["first ", "second "]) * 99  # equal content is one payload
-                said = types.Content(role="user", parts=[types.Part(text=large * 10 + random.choice("ab"))])
                 changes = {"large": large, "user:large": large, "app:large": large}
-                event = Event(id=name, author="user", content=said, actions=EventActions(state_delta=changes))
-                await journal.call(
-                    actor.name, "append", session, lambda: store.sessions.append_event(held, event),
-                    given=name, seen=lambda _: None,
-                )  # fmt: skip
+                content = said(large * 10 + random.choice("ab"))
+                actions = EventActions(state_delta=changes)
+                await actor.append(held, Event(id=name, author="user", content=content, actions=actions))
         case action:
-            faults = await journal.call(actor.name, action, "", lambda: check(store), seen=str)
+            faults = await actor.call(action, "", lambda: check(store), seen=str)
             if faults and action == "repair":
-                await journal.call(actor.name, "repair", "", lambda: store.repair(faults), seen=len)
-
-
-async def read(journal: Journal, who: str, store: Store, session: str) -> Session | None:
-    """Read a session and the ids of its events."""
-    return await journal.call(
-        who, "read", session, lambda: store.sessions.get_session(**key(session)),
-        seen=lambda found: found and [event.id for event in found.events],
-    )  # fmt: skip
-
-
-async def collect(store: Store) -> None:
-    """Remove all garbage that is older than an hour."""
-    async for garbage in store.find_garbage(older_than_s=HOUR_S):
-        await store.remove_garbage(garbage)
+                await actor.call("repair", "", lambda: store.repair(faults), seen=len)
 
 
 async def check(store: Store) -> list[Any]:
@@ -103,16 +76,13 @@ def check_presence(journal: Journal, session: str, look: Call) -> None:
 
 async def scenario(world: World) -> None:
     """Let a fleet work for some days, then look at what is left."""
-    service = Service(world)
-    plain = service.beside(session_limits=LIMITS)
-
-    fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, on_conflict="merge"))
-    await fleet.work(36, act)
-    await asyncio.sleep(48 * HOUR_S)
+    fleet = Fleet(world, session_limits=LIMITS, on_conflict="merge")
+    plain = fleet.plain
+    await fleet.work(36, act, rest_s=48 * HOUR_S)
     if any(may_arrive_again(world, call) for call in fleet.journal.of("create")):
         return  # one that was pruned may have come back
     for session in SESSIONS:
-        await read(fleet.journal, "end", plain, session)
+        await fleet.end.read(session)
     require_whole(fleet.journal)
     for session in SESSIONS:
         for look in fleet.journal.of("read", session):
@@ -122,8 +92,7 @@ async def scenario(world: World) -> None:
         assert call.result in (None, "[]"), f"a check beside writers found {call.result}"
     await collect(plain)
     assert [garbage async for garbage in plain.find_garbage()] == []
-    faults = await check(plain)
-    assert not faults, faults
+    await require_sound(plain, older_than_s=24 * HOUR_S)
 
 
 def test_collectors_prunes_and_checks_disturb_no_writer() -> None:

@@ -1,82 +1,60 @@
 """An encrypted store keeps its promises while its keys are made and rotated by several processes."""
 
-import asyncio
-import tempfile
-from base64 import b64encode
-from pathlib import Path
+from functools import partial
 from typing import Any, Final
 
 from google.adk.events import Event
 from google.genai import types
 
-from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, SessionLimits, Store
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store import SessionLimits, Store
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
+from tests.simulation import fleet
 from tests.simulation.checkers import check_list
+from tests.simulation.events import ids_of, said
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
+from tests.simulation.keys import NEW, OLD, envelope_of, of_process
 from tests.support.lengths import at_length
 
 USERS: Final = ("ann", "bob", "cat")
 """Each has a data key, which the first processes that write make at the same time."""
-OLD: Final = b"o" * 32
-NEW: Final = b"n" * 32
 LIMITS: Final = SessionLimits(seal_tail_bytes=1_000, inline_bytes=300)
 MARK: Final = "private"
 COLLECTIONS: Final = ("adk_apps", "adk_users", "adk_sessions", "adk_segments", "adk_chunks")
 
 
-def envelope_of(*keys: bytes) -> KmsEnvelope:
-    """Return the encryption by a file with *keys*, the newest first, whose data keys are often read again."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "keys")
-        file.write_bytes(b"\n".join(b64encode(key) for key in keys))
-        wrapper = LocalKeyWrapper.at(file)
-    return KmsEnvelope(key=wrapper, cache_s=3.0, artifacts=True)
-
-
 def key(user: str) -> dict[str, Any]:
     """Return the ids of a user's session."""
-    return {"app_name": "app", "user_id": user, "session_id": "session"}
+    return fleet.key("session", user)
 
 
 async def act(actor: Actor, step: int) -> None:
     """Read or append, save or load an artifact, or rotate the keys."""
     random = actor.random(step)
     user, name = random.choice(USERS), f"{actor.name}-{step}"
-    store, journal = actor.store, actor.journal
+    store = actor.store
     action = random.choice(["read", "append", "append", "append", "save", "load", "rotate"])
     text = f"{MARK} {name} " * random.choice([1, 30])
     held = actor.memory.get(user)
     if action == "rotate":
-        await journal.call(actor.name, "rotate", "all", store.rotate_keys)
+        await actor.call("rotate", "all", store.rotate_keys)
         return
     if action == "save":
         part = types.Part.from_bytes(data=text.encode(), mime_type="text/plain")
-        await journal.call(
-            actor.name, "save", user,
-            lambda: store.artifacts.save_artifact(**key(user), filename="file", artifact=part), given=text,
-        )  # fmt: skip
+        save = partial(store.artifacts.save_artifact, **key(user), filename="file", artifact=part)
+        await actor.call("save", user, save, given=text)
         return
     if action == "load":
-        await journal.call(
-            actor.name, "load", user,
-            lambda: store.artifacts.load_artifact(**key(user), filename="file"), seen=bytes_of,
-        )  # fmt: skip
+        load = partial(store.artifacts.load_artifact, **key(user), filename="file")
+        await actor.call("load", user, load, seen=bytes_of)
         return
     if held is None:
-        await journal.call(actor.name, "create", user, lambda: store.sessions.create_session(**key(user)))
+        await actor.call("create", user, lambda: store.sessions.create_session(**key(user)))
     if held is None or action == "read":
-        held = await journal.call(
-            actor.name, "read", user, lambda: store.sessions.get_session(**key(user)),
-            seen=lambda found: None if found is None else [event.id for event in found.events],
-        )  # fmt: skip
+        held = await actor.call("read", user, lambda: store.sessions.get_session(**key(user)), seen=ids_of)
     if held is not None and action == "append":
-        content = types.Content(role="user", parts=[types.Part(text=text)])
-        session, event = held, Event(id=name, author="user", content=content)
-        done = await journal.call(
-            actor.name, "append", user, lambda: store.sessions.append_event(session, event), given=name
-        )
-        held = None if done is None else held
+        event = Event(id=name, author="user", content=said(text))
+        held = held if await actor.append(held, event, of=user, seen=bool) else None
     actor.memory[user] = held
 
 
@@ -91,18 +69,10 @@ def bytes_of(part: types.Part | None) -> str | None:
 
 async def scenario(world: World) -> None:
     """Let a fleet write with either key as the newest, then read everything with the new one alone."""
-    service = Service(world)
-
-    def open_(*keys: bytes) -> dict[str, Any]:
-        return {"session_limits": LIMITS, "encryption": envelope_of(*keys), "on_conflict": "merge"}
-
-    def make(process: Process) -> Store:
-        keys = (OLD, NEW) if process.name.endswith("2") else (NEW, OLD)
-        return service.store_of(process, **open_(*keys))
-
-    fleet = Fleet(world, service, make)
-    await fleet.work(40, act)
-    await asyncio.sleep(300)  # what is late arrives
+    fleet = Fleet(
+        world, of_process=partial(of_process, artifacts=True), session_limits=LIMITS, on_conflict="merge"
+    )
+    await fleet.work(40, act, rest_s=300)
     journal = fleet.journal
     for call in journal.calls:
         assert call.error not in ("StoredDataError", "KeyDestroyedError", "PayloadMissingError"), (
@@ -110,13 +80,15 @@ async def scenario(world: World) -> None:
         )
     for call in journal.of("rotate"):
         assert call.outcome is not Outcome.DONE or call.result.failed == 0
-    report = await service.beside(**open_(NEW, OLD)).rotate_keys()
-    assert report.failed == 0
-    plain = service.beside(**open_(NEW))
-    assert (await plain.rotate_keys()).rewrapped == 0
+    store, new = (
+        fleet.service.beside(session_limits=LIMITS, encryption=envelope_of(*keys, artifacts=True))
+        for keys in ((NEW, OLD), (NEW,))
+    )
+    assert (await store.rotate_keys()).failed == 0
+    assert (await new.rotate_keys()).rewrapped == 0
     for user in USERS:
-        await _check_user(plain, journal, user)
-    await _require_secret(service)
+        await _check_user(new, journal, user)
+    await _require_secret(fleet.service)
 
 
 async def _check_user(plain: Store, journal: Journal, user: str) -> None:

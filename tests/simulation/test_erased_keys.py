@@ -1,7 +1,7 @@
 """A user whose keys are rotated, destroyed and made anew never reads what is not theirs."""
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from google.adk.events import Event
 from google.adk.memory.memory_entry import MemoryEntry
@@ -10,54 +10,47 @@ from google.genai import types
 from gcp_adk_store import (
     ErasureReceipt,
     KeyDestroyedError,
-    KmsEnvelope,
-    LocalKeyWrapper,
     PayloadMissingError,
     Store,
 )
-from gcp_adk_store.testing.simulation import Fate, Faults, Process, Service, World, simulate
-from tests.simulation.fleet import Actor, Fleet, key
+from gcp_adk_store.testing.simulation import Fate, Faults, Service, World, simulate
+from tests.simulation.events import said
+from tests.simulation.fleet import LIMITS, Actor, Fleet, key
 from tests.simulation.journal import Call, Journal, Outcome
+from tests.simulation.keys import NEW, OLD, envelope_of, of_process
 from tests.simulation.raw import documents_below
-from tests.simulation.test_sessions import LIMITS
 from tests.support.lengths import at_length
 
-OLD: Final = b"o" * 32
-NEW: Final = b"n" * 32
 USERS: Final = ("erased", "kept")
 DAMAGE: Final = ("StoredDataError", "PayloadMissingError")
 
 
-def envelope_of(*keys: bytes) -> KmsEnvelope:
-    """Return the encryption by *keys*, the newest first, whose data keys are often read again."""
-    return KmsEnvelope(key=LocalKeyWrapper(*keys), cache_s=3.0)
-
-
 async def act(actor: Actor, step: int) -> None:
     """Write a session of a user, read all of a user, rotate the keys, or erase one user."""
-    random, store, journal = actor.random(step), actor.store, actor.journal
+    random, store = actor.random(step), actor.store
     user, name = random.choice(USERS), f"{actor.name}-{step}"
     await asyncio.sleep(random.choice([0, 0, 30, 90]))
     match random.choice(["write", "write", "write", "write", "read", "rotate", "erase"]):
         case "write":
-            await journal.call(actor.name, "write", user, lambda: write(store, user, name), given=name)
+            await actor.call("write", user, lambda: write(store, user, name), given=name)
         case "read":
-            await journal.call(actor.name, "read", user, lambda: names_of(store, user))
+            await actor.call("read", user, lambda: names_of(store, user))
         case "rotate":
-            await journal.call(actor.name, "rotate", "", store.rotate_keys, seen=lambda report: report.failed)
+            await actor.call("rotate", "", store.rotate_keys, seen=lambda report: report.failed)
         case _:
-            await journal.call(actor.name, "erase", "erased", lambda: erase(store))
+            await actor.call("erase", "erased", lambda: erase(store))
 
 
 async def write(store: Store, user: str, name: str) -> bool:
     """Make a session with one event, of which some is in a payload, a memory, and a file of each scope."""
-    session = await store.sessions.create_session(**key(user, name), state={"large": name * 99})
-    said = types.Content(role="user", parts=[types.Part(text=name * 200)])
-    await store.sessions.append_event(session, Event(id=name, author="user", content=said))
-    await store.memory.add_memory(app_name="app", user_id=user, memories=[MemoryEntry(id=name, content=said)])
+    session = await store.sessions.create_session(**key(name, user), state={"large": name * 99})
+    content = said(name * 200)
+    await store.sessions.append_event(session, Event(id=name, author="user", content=content))
+    memory = MemoryEntry(id=name, content=content)
+    await store.memory.add_memory(app_name="app", user_id=user, memories=[memory])
     for filename in (name, f"user:{name}"):
         part = types.Part.from_text(text=name)
-        await store.artifacts.save_artifact(**key(user, "files"), filename=filename, artifact=part)
+        await store.artifacts.save_artifact(**key("files", user), filename=filename, artifact=part)
     return True
 
 
@@ -65,7 +58,7 @@ async def names_of(store: Store, user: str) -> dict[str, set[str]]:
     """Return the names of what a user has by its kind; each session, memory and file is read whole."""
     sessions: set[str] = set()
     for one in (await store.sessions.list_sessions(app_name="app", user_id=user)).sessions:
-        whole = await store.sessions.get_session(**key(user, one.id))
+        whole = await store.sessions.get_session(**key(one.id, user))
         if whole is not None:
             assert whole.state["large"] == one.id * 99, "a session has the content of another one"
             sessions.add(one.id)
@@ -74,8 +67,8 @@ async def names_of(store: Store, user: str) -> dict[str, set[str]]:
         assert memory.content.parts == [types.Part(text=f"{memory.id}" * 200)], "a memory is another one's"
         memories.add(f"{memory.id}")
     files: dict[str, set[str]] = {"file": set(), "file of the user": set()}
-    for filename in await store.artifacts.list_artifact_keys(**key(user, "files")):
-        part = await store.artifacts.load_artifact(**key(user, "files"), filename=filename)
+    for filename in await store.artifacts.list_artifact_keys(**key("files", user)):
+        part = await store.artifacts.load_artifact(**key("files", user), filename=filename)
         name = filename.removeprefix("user:")
         if part is not None:
             assert part.text == name, "a file has the content of another one"
@@ -110,12 +103,12 @@ def check_user(world: World, journal: Journal, user: str, stored: dict[str, set[
 def comes_late(world: World, write: Call) -> bool:
     """Return whether an object of a write may be made when the write is over."""
     made = f"{write.process}: create object app/{write.of}/"
-    times = {
-        float(time)
-        for time, _, happened in (line.strip().partition(" ") for line in world.trace)
+    lines = (line.strip().partition(" ") for line in world.trace)
+    return any(
+        write.begun <= float(time) <= write.ended
+        for time, _, happened in lines
         if happened.startswith(made) and happened.endswith((f"- {Fate.LATE}", f"- {Fate.TWICE}"))
-    }
-    return any(write.begun <= time <= write.ended for time in times)
+    )
 
 
 async def names_of_erased(service: Service, journal: Journal, store: Store) -> dict[str, set[str]]:
@@ -142,22 +135,16 @@ async def names_of_erased(service: Service, journal: Journal, store: Store) -> d
 
 async def scenario(world: World) -> None:
     """A fleet writes with either key as the newest, and erases one user again and again."""
-    service = Service(world)
-    options: dict[str, Any] = {"session_limits": LIMITS}
-
-    def make(process: Process) -> Store:
-        keys = (OLD, NEW) if process.name.endswith("2") else (NEW, OLD)
-        return service.store_of(process, encryption=envelope_of(*keys), **options)
-
-    fleet = Fleet(world, service, make)
-    await fleet.work(30, act)
-    await asyncio.sleep(300)
+    fleet = Fleet(world, of_process=of_process, session_limits=LIMITS)
+    await fleet.work(30, act, rest_s=300)
     journal = fleet.journal
-    plain = service.beside(encryption=envelope_of(NEW, OLD), **options)
+    plain, new = (
+        fleet.service.beside(session_limits=LIMITS, encryption=envelope_of(*keys, cache_s=3.0))
+        for keys in ((NEW, OLD), (NEW,))
+    )
     assert (await plain.rotate_keys()).failed == 0
-    new = service.beside(encryption=envelope_of(NEW), **options)
     check_user(world, journal, "kept", await names_of(new, "kept"))
-    check_user(world, journal, "erased", await names_of_erased(service, journal, new))
+    check_user(world, journal, "erased", await names_of_erased(fleet.service, journal, new))
     for call in journal.calls:
         is_beside = call.of == "erased"
         assert is_beside or call.error not in (*DAMAGE, "KeyDestroyedError"), f"{call.kind}: {call.error}"

@@ -8,7 +8,6 @@ from random import Random
 from typing import Any, Final
 
 import pytest
-from google.adk.events import Event, EventActions
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
@@ -16,17 +15,16 @@ from gcp_adk_store import (
     Erased,
     ErasureReceipt,
     KeyDestroyedError,
-    KmsEnvelope,
-    LocalKeyWrapper,
     Point,
     Store,
 )
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
-from tests.simulation.fleet import Actor, Fleet, key
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
+from tests.simulation.events import event_of, nothing, said
+from tests.simulation.fleet import LIMITS, Actor, Fleet, key
 from tests.simulation.journal import Journal, Outcome
+from tests.simulation.keys import envelope_of
 from tests.simulation.raw import documents_below, objects_of
 from tests.simulation.resent import may_arrive_again
-from tests.simulation.test_sessions import LIMITS
 from tests.support.lengths import at_length
 
 USERS: Final = ("erased", "kept")
@@ -41,11 +39,8 @@ async def act(actor: Actor, step: int) -> None:
     name = f"{actor.name}-{step}"
     user, session = random.choice(USERS), random.choice(SESSIONS)
     kind = random.choice(KINDS)
-    await actor.journal.call(
-        actor.name, "create" if kind == "fork" else kind, user,
-        lambda: write(actor.store, random, kind, user=user, session=session, name=name),
-        given=(name, session), seen=lambda _: None,
-    )  # fmt: skip
+    work = partial(write, actor.store, random, kind, user=user, session=session, name=name)
+    await actor.call("create" if kind == "fork" else kind, user, work, given=(name, session), seen=nothing)
 
 
 async def write(store: Store, random: Random, kind: str, *, user: str, session: str, name: str) -> object:
@@ -54,19 +49,18 @@ async def write(store: Store, random: Random, kind: str, *, user: str, session: 
     match kind:
         case "create":
             state = {"user:last": name, "large": name * 99}
-            return await sessions.create_session(**key(user, name), state=state)
+            return await sessions.create_session(**key(name, user), state=state)
         case "fork":
-            return await store.fork_session(**key(user, session), to_session_id=name)
+            return await store.fork_session(**key(session, user), to_session_id=name)
         case "archive":
             before = Point.position(random.randrange(1, 4))
-            return await sessions.archive_session(**key(user, session), before=before)
+            return await sessions.archive_session(**key(session, user), before=before)
         case "artifact":
             filename = random.choice([name, f"user:{name}"])
             part = types.Part(text=name)
-            return await store.artifacts.save_artifact(**key(user, session), filename=filename, artifact=part)
+            return await store.artifacts.save_artifact(**key(session, user), filename=filename, artifact=part)
         case "memory":
-            said = types.Content(role="user", parts=[types.Part(text=name)])
-            entry = MemoryEntry(id=name, content=said)
+            entry = MemoryEntry(id=name, content=said(name))
             await store.memory.add_memory(app_name="app", user_id=user, memories=[entry])
             return None
         case _:
@@ -77,16 +71,13 @@ async def use_session(
     store: Store, random: Random, kind: str, *, user: str, session: str, name: str
 ) -> object:
     """Append an event to a session, which is made if it is missing, or remember it."""
-    held = await store.sessions.get_session(**key(user, session))
+    held = await store.sessions.get_session(**key(session, user))
     if held is None:
-        held = await store.sessions.create_session(**key(user, session))
+        held = await store.sessions.create_session(**key(session, user))
     if kind == "remember":
         await store.memory.add_session_to_memory(held)
         return None
-    text = name + "." * random.choice([0, 900, 5_000])
-    said = types.Content(role="user", parts=[types.Part(text=text)])
-    delta = {f"user:{name}": 1, "large": name * 99}
-    event = Event(id=name, author="user", content=said, actions=EventActions(state_delta=delta))
+    event = event_of(name, random.choice([0, 900, 5_000]), **{f"user:{name}": 1, "large": name * 99})
     return await store.sessions.append_event(held, event)
 
 
@@ -112,7 +103,7 @@ async def there(plain: Store, user: str) -> dict[str, Counter[str]]:
     sessions = (await plain.sessions.list_sessions(**who)).sessions
     files: set[str] = set()
     for session in {*SESSIONS, *(one.id for one in sessions)}:
-        listed = await plain.artifacts.list_artifact_keys(**key(user, session))
+        listed = await plain.artifacts.list_artifact_keys(**key(session, user))
         files |= {filename.removeprefix("user:") for filename in listed}
     memories = (await plain.memory.list_memories(**who, page_size=1000)).memories
     return {
@@ -144,12 +135,7 @@ def check_erased(world: World, journal: Journal, names: dict[str, Counter[str]],
 
 
 async def erase_to_the_end(
-    world: World,
-    service: Service,
-    fleet: Fleet,
-    plain: Store,
-    make: Callable[[Process], Store],
-    before: dict[str, Counter[str]] | None,
+    world: World, fleet: Fleet, before: dict[str, Counter[str]] | None
 ) -> ErasureReceipt:
     """Erase with erasers that are killed or cut off, and at last one that is not; return the receipt.
 
@@ -160,13 +146,13 @@ async def erase_to_the_end(
     for number in range(12):
         process = world.process(f"eraser {number}", clock_ahead_s=world.random.uniform(-60, 60))
         erasing = process.start(
-            erase, fleet.journal, process.name, make(process), receipts.append,
+            erase, fleet.journal, process.name, fleet.store_of(process), receipts.append,
             # Beside writers it waits for what is under way: a session that comes later would lack content.
             quiet_s=world.random.choice([0, 40] if before is not None else [100]),
         )  # fmt: skip
         await asyncio.wait([erasing], timeout=world.random.uniform(0, 3) if number < 3 else 3_000)
         if number < 3 and world.random.random() < 0.3:
-            service.network.cut_off(process)
+            fleet.service.network.cut_off(process)
             await asyncio.wait([erasing], timeout=300)
         was_killed = not erasing.done()
         if was_killed:
@@ -178,43 +164,33 @@ async def erase_to_the_end(
             continue
         refused += fleet.journal.calls[-1].outcome is Outcome.REFUSED
         if before is not None and refused == number + 1:
-            assert await there(plain, "erased") == before, "a refused erasure removed something"
+            assert await there(fleet.plain, "erased") == before, "a refused erasure removed something"
     raise AssertionError("no erasure came to its end")
 
 
-def workload(*, encrypted: bool = False, beside: bool) -> Any:
-    """Return the scenario of an erasure after writers have ended, or *beside* them."""
-
-    async def scenario(world: World) -> None:
-        service = Service(world)
-        options: dict[str, Any] = {"session_limits": LIMITS, "on_conflict": "merge"}
-        if encrypted:
-            options["encryption"] = KmsEnvelope(key=LocalKeyWrapper(bytes(32)))
-        plain = service.beside(**options)
-
-        make = partial(service.store_of, **options)
-        fleet = Fleet(world, service, make)
-        working = asyncio.create_task(fleet.work(30, act))
-        await (asyncio.sleep(world.random.uniform(0, 30)) if beside else working)
-        if not beside:
-            await asyncio.sleep(120)  # what is late arrives
-        before = await there(plain, "erased")
-        receipt = await erase_to_the_end(world, service, fleet, plain, make, None if beside else before)
-        await working
-        await asyncio.sleep(120)
-        check_kept(fleet.journal, await there(plain, "kept"))
-        empty_at = (receipt.empty_at or 0.0) - BEGAN_AT
-        try:
-            left = await there(plain, "erased")
-        except KeyDestroyedError:  # a process that still had the key wrote, as docs/encryption.md says
-            for document in await documents_below(service, "adk_apps/app/adk_users/erased"):
-                assert float(document.update_time) > (receipt.empty_at or 0.0), document.path
-        else:
-            check_erased(world, fleet.journal, left, empty_at)
-        if not beside:
-            await check_nothing(service, receipt, before)
-
-    return scenario
+async def scenario(world: World, *, beside: bool, **options: Any) -> None:
+    """An erasure after writers have ended, or *beside* them."""
+    fleet = Fleet(world, session_limits=LIMITS, on_conflict="merge", **options)
+    plain = fleet.plain
+    working = asyncio.create_task(fleet.work(30, act))
+    await (asyncio.sleep(world.random.uniform(0, 30)) if beside else working)
+    if not beside:
+        await asyncio.sleep(120)  # what is late arrives
+    before = await there(plain, "erased")
+    receipt = await erase_to_the_end(world, fleet, None if beside else before)
+    await working
+    await asyncio.sleep(120)
+    check_kept(fleet.journal, await there(plain, "kept"))
+    empty_at = (receipt.empty_at or 0.0) - BEGAN_AT
+    try:
+        left = await there(plain, "erased")
+    except KeyDestroyedError:  # a process that still had the key wrote, as docs/encryption.md says
+        for document in await documents_below(fleet.service, "adk_apps/app/adk_users/erased"):
+            assert float(document.update_time) > (receipt.empty_at or 0.0), document.path
+    else:
+        check_erased(world, fleet.journal, left, empty_at)
+    if not beside:
+        await check_nothing(fleet.service, receipt, before)
 
 
 async def check_nothing(service: Service, receipt: ErasureReceipt, before: dict[str, Counter[str]]) -> None:
@@ -232,15 +208,16 @@ async def check_nothing(service: Service, receipt: ErasureReceipt, before: dict[
 
 def test_an_erasure_leaves_nothing_of_the_user_and_all_of_others() -> None:
     """Erasers are killed and go on; the receipt counts what there was, once."""
-    simulate(workload(beside=False), seeds=range(at_length(2, 8)), faults=Faults.all(0.03))
+    simulate(partial(scenario, beside=False), seeds=range(at_length(2, 8)), faults=Faults.all(0.03))
 
 
 def test_an_erasure_beside_writers_leaves_nothing_that_was_acknowledged_before() -> None:
     """What was acknowledged before it found nothing is gone; another user's data stays."""
-    simulate(workload(beside=True), seeds=range(at_length(2, 8)), faults=Faults.all(0.03))
+    simulate(partial(scenario, beside=True), seeds=range(at_length(2, 8)), faults=Faults.all(0.03))
 
 
 @pytest.mark.parametrize("beside", [False, True])
 def test_an_erasure_of_an_encrypted_store_leaves_nothing(beside: bool) -> None:  # noqa: FBT001  # pytest's
     """The same, where the user's data key goes first."""
-    simulate(workload(beside=beside, encrypted=True), seeds=range(at_length(2, 5)), faults=Faults.all(0.03))
+    encrypted = partial(scenario, beside=beside, encryption=envelope_of(bytes(32)))
+    simulate(encrypted, seeds=range(at_length(2, 5)), faults=Faults.all(0.03))

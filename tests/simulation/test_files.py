@@ -1,6 +1,5 @@
 """The files of sessions that are forked and restored are those that their events name, in every order."""
 
-import asyncio
 from functools import partial
 from random import Random
 from typing import Final
@@ -10,79 +9,53 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import Point, Store
-from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, World, simulate
 from tests.simulation.checkers import certain_end
-from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.events import nothing, said
+from tests.simulation.fleet import LIMITS, Actor, Fleet, key
 from tests.simulation.journal import Call, Journal, Outcome
-from tests.simulation.test_collecting import collect
-from tests.simulation.test_sessions import LIMITS, key
+from tests.simulation.raw import HOUR_S, collect
 from tests.support.lengths import at_length
 
 FILES: Final = ("report", "notes/list")
 SOURCE: Final = "source"
-DAY_S: Final = 86_400.0
 
 
 async def act(actor: Actor, step: int) -> None:
     """Save a file and name it in an event, append another event, fork, restore, or collect."""
-    random, store, journal = actor.random(step), actor.store, actor.journal
+    random, store = actor.random(step), actor.store
     name = f"{actor.name}-{step}"
-    held = await store_read(journal, actor.name, store)
+    held = await actor.read(SOURCE)
     if held is None:
-        await journal.call(
-            actor.name, "create", SOURCE, lambda: store.sessions.create_session(**key(SOURCE)),
-            seen=lambda _: None,
-        )  # fmt: skip
+        await actor.call("create", SOURCE, lambda: store.sessions.create_session(**key(SOURCE)), seen=nothing)
         return
     match random.choice(["save", "save", "save", "append", "fork", "restore", "collect"]):
         case "save":
             filename = random.choice(FILES)
             part = types.Part.from_text(text=name)
-            version = await journal.call(
-                actor.name, "save", filename,
-                lambda: store.artifacts.save_artifact(**key(SOURCE), filename=filename, artifact=part),
-                given=name,
-            )  # fmt: skip
+            save = partial(store.artifacts.save_artifact, **key(SOURCE), filename=filename, artifact=part)
+            version = await actor.call("save", filename, save, given=name)
             if version is not None:
-                await append(journal, actor.name, store, held, name, {filename: version})
+                await actor.append(held, event_naming(name, {filename: version}))
         case "append":
-            await append(journal, actor.name, store, held, name, {})
+            await actor.append(held, event_naming(name, {}))
         case "collect":
-            await journal.call(actor.name, "collect", "", lambda: collect(store))
+            await actor.call("collect", "", lambda: collect(store))
         case "fork":
             at = point_of(random, held)
-            await journal.call(
-                actor.name, "fork", name,
-                lambda: store.fork_session(**key(SOURCE), at=at, to_session_id=name),
-                given="now" if at is None else "before", seen=lambda _: None,
-            )  # fmt: skip
+            fork = partial(store.fork_session, **key(SOURCE), at=at, to_session_id=name)
+            await actor.call("fork", name, fork, given="now" if at is None else "before", seen=nothing)
         case _:
             at = point_of(random, held)
             if at is not None:
-                await journal.call(
-                    actor.name, "restore", SOURCE, lambda: store.restore_session(**key(SOURCE), at=at),
-                    seen=lambda _: None,
-                )  # fmt: skip
+                restore = partial(store.restore_session, **key(SOURCE), at=at)
+                await actor.call("restore", SOURCE, restore, seen=nothing)
 
 
-async def store_read(journal: Journal, who: str, store: Store) -> Session | None:
-    """Read the source."""
-    return await journal.call(
-        who, "read", SOURCE, lambda: store.sessions.get_session(**key(SOURCE)), seen=lambda _: None
-    )
-
-
-async def append(
-    journal: Journal, who: str, store: Store, held: Session, name: str, delta: dict[str, int]
-) -> None:
-    """Append an event that names versions of files."""
-    said = types.Content(role="user", parts=[types.Part(text=name)])
-    actions = EventActions(artifact_delta=delta)
-    event = Event(id=name, invocation_id=name, author="user", content=said, actions=actions)
-    await journal.call(
-        who, "append", SOURCE, lambda: store.sessions.append_event(held, event), given=name,
-        seen=lambda _: None,
-    )  # fmt: skip
+def event_naming(name: str, versions: dict[str, int]) -> Event:
+    """Return an event that names versions of files."""
+    actions = EventActions(artifact_delta=versions)
+    return Event(id=name, invocation_id=name, author="user", content=said(name), actions=actions)
 
 
 def point_of(random: Random, held: Session) -> Point | None:
@@ -145,13 +118,9 @@ def unnamed(
 
 async def scenario(world: World) -> None:
     """Let a fleet save, fork, restore and collect for some days, then look at all sessions."""
-    service = Service(world)
-    plain = service.beside(session_limits=LIMITS)
-
-    fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, on_conflict="raise"))
-    await fleet.work(40, act)
-    await asyncio.sleep(2 * DAY_S)  # what is late arrives, and what is garbage is old
-    journal = fleet.journal
+    fleet = Fleet(world, session_limits=LIMITS, on_conflict="raise")
+    plain, journal = fleet.plain, fleet.journal
+    await fleet.work(40, act, rest_s=48 * HOUR_S)  # what is garbage is old
     await collect(plain)
     forks = [call for call in journal.of("fork") if call.outcome is Outcome.DONE]
     for fork in forks:

@@ -1,17 +1,17 @@
 """The memory of an event that was redacted does not come back, in every order."""
 
-import asyncio
+from functools import partial
 from typing import Final
 
 from google.adk.events import Event
 from google.adk.sessions import Session
-from google.genai import types
 
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
-from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.events import nothing
+from tests.simulation.fleet import Actor, Fleet, key
 from tests.simulation.journal import Outcome
-from tests.simulation.test_memories import KEY, MANY, read_of, said
-from tests.simulation.test_sessions import key
+from tests.simulation.raw import require_sound
+from tests.simulation.test_memories import KEY, read_all, spoken
 from tests.support.lengths import at_length
 
 EVENTS: Final = 8
@@ -21,54 +21,34 @@ REMEMBERED: Final = 4
 
 async def act(actor: Actor, step: int) -> None:
     """Redact an event and remove its memory, add events as they were read once, or look."""
-    random, store, journal = actor.random(step), actor.store, actor.journal
+    random, store = actor.random(step), actor.store
     held: Session | None = actor.memory.get("held")
     if held is None or random.random() < 0.2:
-        held = actor.memory["held"] = await journal.call(
-            actor.name, "get", "one", lambda: store.sessions.get_session(**key("one")), seen=lambda _: None
-        )
+        get = partial(store.sessions.get_session, **key("one"))
+        held = actor.memory["held"] = await actor.call("get", "one", get, seen=nothing)
     match random.choice(["redact", "add", "add", "list", "search"]):
         case "redact":
             one = f"{random.randrange(EVENTS)}"
-            await journal.call(
-                actor.name, "redact", one,
-                lambda: store.redact_event(**key("one"), event_id=one, reason="asked for", memories=True),
-            )  # fmt: skip
+            redact = partial(store.redact_event, **key("one"), event_id=one, reason="r", memories=True)
+            await actor.call("redact", one, redact)
         case "add" if held is not None:
             events = held.events if random.random() < 0.2 else random.sample(held.events, 1)
-            await journal.call(
-                actor.name, "add", "", lambda: store.memory.add_events_to_memory(**KEY, events=events)
-            )
-        case "list":
-            await journal.call(
-                actor.name, "read", "", lambda: store.memory.list_memories(**KEY, page_size=MANY),
-                seen=lambda page: read_of(page.memories),
-            )  # fmt: skip
-        case _:
-            await journal.call(
-                actor.name, "read", "",
-                lambda: store.memory.search_memories(**KEY, query="memory", limit=MANY),
-                seen=lambda found: read_of(each.memory for each in found),
-            )  # fmt: skip
+            await actor.call("add", "", lambda: store.memory.add_events_to_memory(**KEY, events=events))
+        case how:
+            await read_all(actor.journal, actor.name, store, "list" if how == "list" else "search")
 
 
 async def scenario(world: World) -> None:
     """Some events are memories; a fleet redacts any of them, and adds those that it read before."""
-    service = Service(world)
-    plain = service.beside()
+    fleet = Fleet(world)
+    plain, journal = fleet.plain, fleet.journal
     session = await plain.sessions.create_session(**key("one"))
     for number in range(EVENTS):
-        said_so: types.Content = said(f"{number}", 300 * (number % 2))
-        await plain.sessions.append_event(session, Event(id=f"{number}", author="user", content=said_so))
+        content = spoken(f"{number}", 300 * (number % 2))
+        await plain.sessions.append_event(session, Event(id=f"{number}", author="user", content=content))
     await plain.memory.add_events_to_memory(**KEY, events=session.events[:REMEMBERED])
-    fleet = Fleet(world, service, service.store_of)
-    await fleet.work(30, act)
-    await asyncio.sleep(120)
-    journal = fleet.journal
-    await journal.call(
-        "end", "read", "", lambda: plain.memory.list_memories(**KEY, page_size=MANY),
-        seen=lambda page: read_of(page.memories),
-    )  # fmt: skip
+    await fleet.work(30, act, rest_s=120)
+    await read_all(journal, "end", plain, "list")
     for number in range(EVENTS):
         redacts = [call for call in journal.of("redact", f"{number}") if call.outcome is not Outcome.REFUSED]
         done_at = min((c.ended for c in redacts if c.outcome is Outcome.DONE), default=float("inf"))
@@ -79,7 +59,7 @@ async def scenario(world: World) -> None:
                 assert not (is_there and done_at < read.begun), f"the memory of event {number} came back"
                 is_awaited = number < REMEMBERED and read.ended <= asked_at
                 assert is_there or not is_awaited, f"the memory of event {number} is gone"
-    assert [fault async for fault in plain.check(older_than_s=10**9, full=True)] == []
+    await require_sound(plain)
 
 
 def test_the_memory_of_a_redacted_event_does_not_come_back() -> None:
@@ -93,12 +73,12 @@ async def a_turn_that_waits_elsewhere(world: World) -> None:
     plain = service.beside()
     session = await plain.sessions.create_session(**key("one"))
     store = service.store_of(world.process("agent"), index_on_append=True)
-    question = Event(id="question", author="user", content=said("question"))
+    question = Event(id="question", author="user", content=spoken("question"))
     await store.sessions.append_event(session, question)
     await plain.redact_event(**key("one"), event_id="question", reason="asked for", memories=True)
     answered = await store.sessions.get_session(**key("one"))
     assert answered is not None
-    await store.sessions.append_event(answered, Event(id="answer", author="agent", content=said("answer")))
+    await store.sessions.append_event(answered, Event(id="answer", author="agent", content=spoken("answer")))
     await store.sessions.flush()
     listed = (await plain.memory.list_memories(**KEY)).memories
     assert [one.id for one in listed] == ["answer"]

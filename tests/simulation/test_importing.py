@@ -3,41 +3,36 @@
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from google.adk.events import Event
 from google.adk.sessions import Session
-from google.genai import types
 
 from gcp_adk_store import Store
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
-from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.events import event_of
+from tests.simulation.fleet import LIMITS, Actor, Fleet, key
 from tests.simulation.journal import Journal, Outcome
-from tests.simulation.raw import documents_below, require_whole
+from tests.simulation.raw import documents_below, require_collected, require_whole
 from tests.simulation.resent import may_arrive_again
-from tests.simulation.test_sessions import LIMITS, key
 from tests.support.lengths import at_length
 from tests.support.stored import put_session
 
 KEY: Final = SessionKey(app="app", user="user", session="one")
-DAY_S: Final = 86_400.0
 
 
 def events_of(name: str) -> list[Event]:
     """Return the events of an import, of which some are in segments."""
-    return [
-        Event(
-            id=f"{name}/{number}", author="user", timestamp=float(number),
-            content=types.Content(role="user", parts=[types.Part(text=f"{name}/{number}" + "." * 700)]),
-        )
-        for number in range(2 + len(name) % 6)
-    ]  # fmt: skip
+    events = [event_of(f"{name}/{number}", 700) for number in range(2 + len(name) % 6)]
+    for number, event in enumerate(events):
+        event.timestamp = float(number)
+    return events
 
 
 async def act(actor: Actor, step: int) -> None:
     """Import, append or read."""
-    random, sessions, journal = actor.random(step), actor.store.sessions, actor.journal
+    random, sessions = actor.random(step), actor.store.sessions
     name = f"{actor.name}-{step}"
     match random.choice(["import", "import", "append", "append", "read"]):
         case "import":
@@ -47,36 +42,18 @@ async def act(actor: Actor, step: int) -> None:
                     await asyncio.sleep(random.choice([0, 0, 1.0]))
                     yield event
 
-            await journal.call(
-                actor.name,
-                "import",
-                "one",
-                lambda: put_session(
-                    sessions, key("one"), events(), state={"large": name * 99}, replaces=True
-                ),
-                given=name,
-            )
+            of: dict[str, Any] = {"state": {"large": name * 99}, "replaces": True}
+            replace = partial(put_session, sessions, key("one"), events(), **of)
+            await actor.call("import", "one", replace, given=name)
         case "append":
             held: Session | None = actor.memory.get("held")
             if held is None or random.random() < 0.4:
-                held = actor.memory["held"] = await read(journal, actor.name, actor.store)
+                held = actor.memory["held"] = await actor.read("one")
             if held is not None:
-                said = types.Content(role="user", parts=[types.Part(text=name + "." * 700)])
-                event = Event(id=f"+{name}", author="user", content=said)
-                await journal.call(
-                    actor.name, "append", "one", lambda: sessions.append_event(held, event),
-                    given=(held.events[0].id.partition("/")[0], event.id), seen=lambda _: None,
-                )  # fmt: skip
+                event = event_of(f"+{name}", 700)
+                await actor.append(held, event, given=(held.events[0].id.partition("/")[0], event.id))
         case _:
-            await read(journal, actor.name, actor.store)
-
-
-async def read(journal: Journal, who: str, store: Store) -> Session | None:
-    """Read the session, and the ids of its events."""
-    return await journal.call(
-        who, "read", "one", lambda: store.sessions.get_session(**key("one")),
-        seen=lambda found: found and [event.id for event in found.events],
-    )  # fmt: skip
+            await actor.read("one")
 
 
 def check(world: World, journal: Journal) -> None:
@@ -115,36 +92,25 @@ def check(world: World, journal: Journal) -> None:
 
 async def scenario(world: World) -> None:
     """Let a fleet import, append and read."""
-    service = Service(world)
-    plain = service.beside(session_limits=LIMITS)
-
-    fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, on_conflict="merge"))
-    journal = fleet.journal
+    fleet = Fleet(world, session_limits=LIMITS, on_conflict="merge")
+    sessions = fleet.plain.sessions
 
     async def first() -> AsyncIterator[Event]:
         for event in events_of("first"):
             yield event
 
-    await journal.call(
-        "plain", "import", "one", lambda: put_session(plain.sessions, key("one"), first()), given="first"
-    )
-    await fleet.work(24, act)
-    await asyncio.sleep(200)
-    await read(journal, "end", plain)
-    require_whole(journal)
-    check(world, journal)
-    await check_rests(service, plain)
+    put = partial(put_session, sessions, key("one"), first())
+    await fleet.end.call("import", "one", put, given="first")
+    await fleet.work(24, act, rest_s=200)
+    await fleet.end.read("one")
+    require_whole(fleet.journal)
+    check(world, fleet.journal)
+    await check_rests(fleet.service, fleet.plain)
 
 
 async def check_rests(service: Service, plain: Store) -> None:
     """Check that the collector leaves nothing of sessions that were replaced."""
-    await asyncio.sleep(2 * DAY_S)
-    async for garbage in plain.find_garbage():
-        await plain.remove_garbage(garbage)
-    left = [garbage async for garbage in plain.find_garbage()]
-    assert not left, left
-    faults = [fault async for fault in plain.check(full=True)]
-    assert not faults, faults
+    await require_collected(plain)
     session = plain.sessions.storage.layout.session(KEY)
     stored = await plain.sessions._reader.stored(KEY)  # its epoch is in no public value
     assert stored is not None

@@ -3,29 +3,29 @@
 import asyncio
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
 import pytest
-from google.adk.events import Event, EventActions
+from google.adk.events import Event
 from google.adk.sessions import Session
-from google.genai import types
+from google.adk.sessions.base_session_service import ListSessionsResponse
 
-from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, Store
+from gcp_adk_store import Store
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
-from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.events import event_of, ids_of, nothing
+from tests.simulation.fleet import LIMITS, Actor, Fleet, key
 from tests.simulation.journal import Call, Journal, Outcome
-from tests.simulation.raw import documents_below, objects_of, require_whole
+from tests.simulation.keys import envelope_of
+from tests.simulation.raw import HOUR_S, documents_below, objects_of, require_collected, require_whole
 from tests.simulation.resent import may_arrive_again
-from tests.simulation.test_sessions import LIMITS, key
 from tests.support.lengths import at_length
 
 SESSIONS: Final = ("one", "two")
 TTL_S: Final = 30
 LATE_S: Final = 120.0
 """Seconds after which nothing of a call that ended without an answer arrives any more."""
-DAY_S: Final = 86_400.0
 
 
 async def act(actor: Actor, step: int) -> None:
@@ -33,56 +33,45 @@ async def act(actor: Actor, step: int) -> None:
     random, sessions = actor.random(step), actor.store.sessions
     session = random.choice(SESSIONS)
     name = f"{actor.name}-{step}"
-    journal = actor.journal
     match random.choice(["create", "create", "delete", "read", "list", "append", "append", "append", "rest"]):
         case "create":
             state = {"born": name, "large": name * 60, f"user:c {name}": 1}
             ttl_s = random.choice([None, TTL_S])
-            actor.memory[session] = await journal.call(
-                actor.name, "create", session,
-                lambda: sessions.create_session(**key(session), state=state, ttl_seconds=ttl_s),
-                given=(name, ttl_s), seen=lambda _: None,
-            )  # fmt: skip
+            create = partial(sessions.create_session, **key(session), state=state, ttl_seconds=ttl_s)
+            made = await actor.call("create", session, create, given=(name, ttl_s), seen=nothing)
+            actor.memory[session] = made
         case "delete":
-            await journal.call(actor.name, "delete", session, lambda: sessions.delete_session(**key(session)))
+            await actor.call("delete", session, lambda: sessions.delete_session(**key(session)))
         case "read":
-            actor.memory[session] = await read(actor.journal, actor.name, actor.store, session)
+            actor.memory[session] = await actor.read(session, seen=life_in)
         case "list":
-            listed = await journal.call(
-                actor.name, "list", "", lambda: sessions.list_sessions(app_name="app", user_id="user"),
-                seen=lambda found: {one.id: one.state["born"] for one in found.sessions},
-            )  # fmt: skip
+            list_them = partial(sessions.list_sessions, app_name="app", user_id="user")
+            listed = await actor.call("list", "", list_them, seen=lives_in)
             assert listed is None or {one.id for one in listed.sessions} <= set(SESSIONS)
         case "rest":
             await asyncio.sleep(random.uniform(0, TTL_S))
         case _:
             held: Session | None = actor.memory.get(session)
             if held is None:
-                held = actor.memory[session] = await read(actor.journal, actor.name, actor.store, session)
+                held = actor.memory[session] = await actor.read(session, seen=life_in)
             if held is not None and await append(actor, held, name) is None and random.random() < 0.7:
                 actor.memory.pop(session, None)  # others keep a handle of what may be gone
 
 
-async def read(journal: Journal, who: str, store: Store, session: str) -> Session | None:
-    """Read a session: whose it is, by what it was created with, and the ids of its events."""
-    return await journal.call(
-        who, "read", session, lambda: store.sessions.get_session(**key(session)),
-        seen=lambda found: found and (found.state["born"], [event.id for event in found.events]),
-    )  # fmt: skip
+def life_in(session: Session | None) -> tuple[str, list[str] | None] | None:
+    """Return whose a session is, by what it was created with, and the ids of its events."""
+    return None if session is None else (session.state["born"], ids_of(session))
+
+
+def lives_in(listed: ListSessionsResponse) -> dict[str, str]:
+    """Return whose each listed session is."""
+    return {one.id: one.state["born"] for one in listed.sessions}
 
 
 async def append(actor: Actor, held: Session, name: str) -> Event | None:
     """Append an event that changes the user's state, too."""
-    event = Event(
-        id=name,
-        author="user",
-        content=types.Content(role="user", parts=[types.Part(text=name + "." * 900)]),
-        actions=EventActions(state_delta={f"user:a {name}": 1, "large": name * 60}),
-    )
-    return await actor.journal.call(
-        actor.name, "append", held.id, lambda: actor.store.sessions.append_event(held, event),
-        given=(held.state["born"], name),
-    )  # fmt: skip
+    event = event_of(name, 900, **{f"user:a {name}": 1, "large": name * 60})
+    return await actor.append(held, event, given=(held.state["born"], name))
 
 
 @dataclass(slots=True)
@@ -137,10 +126,8 @@ def looks(journal: Journal, session: str) -> Iterator[Call]:
     for call in journal.of("list"):
         if call.outcome is Outcome.DONE:
             born = call.result.get(session)
-            yield Call(
-                call.process, "list", session, call.begun, ended=call.ended, outcome=Outcome.DONE,
-                result=None if born is None else (born, None),
-            )  # fmt: skip
+            result = None if born is None else (born, None)
+            yield replace(call, of=session, result=result)
 
 
 def check_lives(world: World, journal: Journal, session: str) -> None:
@@ -221,52 +208,35 @@ def check_user_state(journal: Journal, state: set[str]) -> None:
             assert name not in state, f"{name} was refused with {call.error}, and is stored"
 
 
-def workload(*, encrypted: bool = False, pause_s: float = 1.0, **options: Any) -> Any:
-    """Return the scenario of a fleet with pauses of up to *pause_s*, whose stores have *options*."""
-
-    async def scenario(world: World) -> None:
-        service = Service(world)
-        if encrypted:
-            options["encryption"] = KmsEnvelope(key=LocalKeyWrapper(bytes(32)))
-        plain = service.beside(session_limits=LIMITS, **options)
-
-        make = partial(service.store_of, session_limits=LIMITS, **options)
-        fleet = Fleet(world, service, make, pause_s=pause_s)
-        await fleet.work(40, act)
-        await asyncio.sleep(LATE_S)
-        for session in SESSIONS:
-            await read(fleet.journal, "end", plain, session)
-        is_whole = not any(may_arrive_again(world, call) for call in fleet.journal.of("create"))
-        damaged = [call for call in fleet.journal.calls if call.error == "StoredDataError"]
-        assert not damaged, f"{damaged[0].kind} at {damaged[0].begun:.3f} found damage"
-        if is_whole:
-            require_whole(fleet.journal)
-        for session in SESSIONS:
-            check_lives(world, fleet.journal, session)
-        check_user_state(
-            fleet.journal,
-            {f"user:{name}" for name in await plain.sessions.get_user_state(app_name="app", user_id="user")},
-        )
-        # A session that was made again may lack payloads, and parts of the one before may be left.
-        faults = [fault async for fault in plain.check(full=True, older_than_s=10**9)]
-        wrong = [fault for fault in faults if fault.code.startswith("FSCK1")]
-        assert not wrong, wrong
-        if is_whole:
-            await check_rests(service, plain)
-
-    return scenario
+async def scenario(world: World, *, pause_s: float = 1.0, **options: Any) -> None:
+    """A fleet with pauses of up to *pause_s*, whose stores have *options*."""
+    fleet = Fleet(world, pause_s=pause_s, session_limits=LIMITS, **options)
+    plain, journal = fleet.plain, fleet.journal
+    await fleet.work(40, act, rest_s=LATE_S)
+    for session in SESSIONS:
+        await fleet.end.read(session, seen=life_in)
+    is_whole = not any(may_arrive_again(world, call) for call in journal.of("create"))
+    damaged = [call for call in journal.calls if call.error == "StoredDataError"]
+    assert not damaged, f"{damaged[0].kind} at {damaged[0].begun:.3f} found damage"
+    if is_whole:
+        require_whole(journal)
+    for session in SESSIONS:
+        check_lives(world, journal, session)
+    state = await plain.sessions.get_user_state(app_name="app", user_id="user")
+    check_user_state(journal, {f"user:{name}" for name in state})
+    # A session that was made again may lack payloads, and parts of the one before may be left.
+    faults = [fault async for fault in plain.check(full=True, older_than_s=10**9)]
+    wrong = [fault for fault in faults if fault.code.startswith("FSCK1")]
+    assert not wrong, wrong
+    if is_whole:
+        await check_rests(fleet.service, plain)
 
 
 async def check_rests(service: Service, plain: Store) -> None:
     """Check that nothing is left of sessions that are gone, once the collector ran."""
-    await asyncio.sleep(2 * DAY_S)
+    await asyncio.sleep(48 * HOUR_S)
     await service.expire()
-    async for garbage in plain.find_garbage():
-        await plain.remove_garbage(garbage)
-    left = [garbage async for garbage in plain.find_garbage()]
-    assert not left, left
-    faults = [fault async for fault in plain.check(full=True)]
-    assert not faults, faults
+    await require_collected(plain)
     live = {one.id for one in (await plain.sessions.list_sessions(app_name="app", user_id="user")).sessions}
     for document in await documents_below(service, "adk_apps/app/adk_users/user"):
         level, name = document.path.split("/")[4:6]
@@ -277,20 +247,17 @@ async def check_rests(service: Service, plain: Store) -> None:
 @pytest.mark.parametrize("on_conflict", ["raise", "merge"])
 def test_a_session_never_has_anything_of_an_earlier_one_of_its_id(on_conflict: str) -> None:
     """Nothing lands in a later session, nothing comes back after a deletion, and what expired is gone."""
-    simulate(
-        workload(on_conflict=on_conflict), seeds=range(240, at_length(246, 252)), faults=Faults.all(0.03)
-    )
+    seeds = range(240, at_length(246, 252))
+    simulate(partial(scenario, on_conflict=on_conflict), seeds=seeds, faults=Faults.all(0.03))
 
 
 def test_sessions_of_one_id_keep_apart_where_many_calls_meet() -> None:
     """The same, where a process begins its next call at once."""
-    simulate(
-        workload(on_conflict="merge", pause_s=0.1), seeds=range(at_length(4, 8)), faults=Faults.all(0.01)
-    )
+    dense = partial(scenario, on_conflict="merge", pause_s=0.1)
+    simulate(dense, seeds=range(at_length(4, 8)), faults=Faults.all(0.01))
 
 
 def test_encrypted_sessions_of_one_id_keep_apart() -> None:
     """The same, where each process has data keys of its own in memory."""
-    simulate(
-        workload(on_conflict="merge", encrypted=True), seeds=range(at_length(3, 10)), faults=Faults.all(0.03)
-    )
+    encrypted = partial(scenario, on_conflict="merge", encryption=envelope_of(bytes(32)))
+    simulate(encrypted, seeds=range(at_length(3, 10)), faults=Faults.all(0.03))

@@ -4,16 +4,14 @@ import asyncio
 from functools import partial
 from typing import Final
 
-from google.adk.events import Event
 from google.adk.sessions import Session
-from google.genai import types
 
 from gcp_adk_store import SessionLimits
-from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, World, simulate
 from tests.simulation.checkers import check_handles, check_list
-from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.events import event_of, ids_of
+from tests.simulation.fleet import Actor, Fleet, key
 from tests.simulation.journal import Call, Journal, Outcome
-from tests.simulation.test_sessions import key
 from tests.support.lengths import at_length
 
 SESSIONS: Final = ("one", "two")
@@ -28,7 +26,7 @@ BURST: Final = 9
 
 async def act(actor: Actor, step: int) -> None:
     """Read in a burst, or append and perhaps give up; then wait for what is under way."""
-    random, sessions, journal = actor.random(step), actor.store.sessions, actor.journal
+    random, journal = actor.random(step), actor.journal
     session, name = random.choice(SESSIONS), f"{actor.name}-{step}"
     match random.choice(["burst", "append", "append", "append"]):
         case "burst":
@@ -38,7 +36,7 @@ async def act(actor: Actor, step: int) -> None:
             if held is None:
                 return
             tasks = [
-                asyncio.create_task(append(actor, held, f"{name}{part}"))
+                asyncio.create_task(actor.append(held, event_of(f"{name}{part}")))
                 for part in "abc"[: random.choice([1, 3])]
             ]
             is_given_up = random.random() < 0.6
@@ -46,12 +44,10 @@ async def act(actor: Actor, step: int) -> None:
                 await asyncio.sleep(random.choice([0, random.uniform(0, 0.1), random.uniform(0, 3)]))
                 random.choice(tasks).cancel()
             await asyncio.wait(tasks)
-            await journal.call(actor.name, "flush", "all", sessions.flush)
+            await actor.call("flush", "all", actor.store.sessions.flush)
             # What nobody awaits any more is over: the handle is as storage is.
-            await journal.call(
-                actor.name, "settled", session, lambda: asyncio.sleep(0), given=held,
-                seen=lambda _: [event.id for event in held.events],
-            )  # fmt: skip
+            settled = partial(asyncio.sleep, 0)
+            await actor.call("settled", session, settled, given=held, seen=lambda _: ids_of(held))
             if all(
                 call.outcome is Outcome.DONE for call in journal.of("append") if call.given.startswith(name)
             ):
@@ -60,19 +56,8 @@ async def act(actor: Actor, step: int) -> None:
 
 async def read(actor: Actor, session: str, *, kind: str) -> Session | None:
     """Read a session."""
-    return await actor.journal.call(
-        actor.name, kind, session, lambda: actor.store.sessions.get_session(**key(session)),
-        seen=lambda found: found and [event.id for event in found.events],
-    )  # fmt: skip
-
-
-async def append(actor: Actor, held: Session, name: str) -> None:
-    """Append an event."""
-    event = Event(id=name, author="user", content=types.Content(role="user", parts=[types.Part(text=name)]))
-    await actor.journal.call(
-        actor.name, "append", held.id, lambda: actor.store.sessions.append_event(held, event), given=name,
-        seen=lambda _: None,
-    )  # fmt: skip
+    get = partial(actor.store.sessions.get_session, **key(session))
+    return await actor.call(kind, session, get, seen=ids_of)
 
 
 def check_bursts(journal: Journal) -> None:
@@ -101,20 +86,14 @@ def check_deadlines(journal: Journal, punctual: set[str]) -> None:
 
 async def scenario(world: World) -> None:
     """Let a fleet of processes with few permits work."""
-    service = Service(world)
-    plain = service.beside()
-
+    fleet = Fleet(world, session_limits=LIMITS)
     for session in SESSIONS:
-        await plain.sessions.create_session(**key(session))
-    fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS))
-    await fleet.work(24, act)
-    await asyncio.sleep(200)
+        await fleet.plain.sessions.create_session(**key(session))
+    await fleet.work(24, act, rest_s=200)
     check_bursts(fleet.journal)
     check_deadlines(fleet.journal, {name for name, fate in fleet.fates.items() if fate != "stopped"})
     for session in SESSIONS:
-        stored = await plain.sessions.get_session(**key(session))
-        assert stored is not None
-        ids = [event.id for event in stored.events]
+        ids = [event.id for event in (await fleet.stored(session)).events]
         journal = fleet.journal
         check_list(ids, journal.of("append", session), [])
         check_handles(ids, journal.of("settled", session), merging=False)

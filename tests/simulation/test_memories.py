@@ -4,6 +4,8 @@ import asyncio
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -13,11 +15,12 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import Store
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, Process, World, simulate
 from tests.simulation.checkers import certain_end, check_register
+from tests.simulation.events import said
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome
-from tests.simulation.raw import require_whole
+from tests.simulation.raw import require_sound, require_whole
 from tests.support.lengths import at_length
 
 KEY: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user"}
@@ -40,9 +43,9 @@ class Hashes:
         return [[byte - 127.5 for byte in hashlib.sha256(text.encode()).digest()[:16]] for text in texts]
 
 
-def said(name: str, size: int = 1) -> types.Content:
+def spoken(name: str, size: int = 1) -> types.Content:
     """Return content that repeats a name; each has the word ``memory``."""
-    return types.Content(role="user", parts=[types.Part(text=f"memory {name} " + f"{name} " * size)])
+    return said(f"memory {name} " + f"{name} " * size)
 
 
 def read_of(entries: Iterable[MemoryEntry]) -> dict[str, tuple[str, str]]:
@@ -73,41 +76,39 @@ async def act(actor: Actor, step: int) -> None:
     if action == "extract":
         await extract(actor, name, number)
     elif action == "add":
-        entry = MemoryEntry(id=name, content=said(name, size))
-        await journal.call(
-            actor.name, "add", "user", lambda: memory.add_memory(**KEY, memories=[entry]), given=[name]
-        )
+        entry = MemoryEntry(id=name, content=spoken(name, size))
+        await actor.call("add", "user", lambda: memory.add_memory(**KEY, memories=[entry]), given=[name])
     elif action == "session":
         ids = [f"{session}-{number}" for number in range(number + 1)]
         events = [
-            Event(id=each, author="user", timestamp=1.0 + place, content=said(each, 40 * place))
+            Event(id=each, author="user", timestamp=1.0 + place, content=spoken(each, 40 * place))
             for place, each in enumerate(ids)
         ]
         added = Session(id=session, events=events, **KEY)
-        await journal.call(actor.name, "add", "user", lambda: memory.add_session_to_memory(added), given=ids)
+        await actor.call("add", "user", lambda: memory.add_session_to_memory(added), given=ids)
     elif action in ("content", "metadata"):
         change: dict[str, Any] = (
-            {"content": said(name, size)} if action == "content" else {"custom_metadata": {"note": name}}
+            {"content": spoken(name, size)} if action == "content" else {"custom_metadata": {"note": name}}
         )
-        await journal.call(
-            actor.name, action, one,
-            lambda: memory.update_memory(**KEY, memory_id=one, **change), given=name,
-        )  # fmt: skip
+        await actor.call(
+            action, one, lambda: memory.update_memory(**KEY, memory_id=one, **change), given=name
+        )
     elif action == "delete":
-        await journal.call(
-            actor.name, "delete", "user", lambda: memory.delete_memory(**KEY, memory_id=one), given=one
-        )
-    elif action == "search":
-        await journal.call(
-            actor.name, "read", "user",
-            lambda: memory.search_memories(**KEY, query="memory", limit=MANY),
-            seen=lambda found: read_of(each.memory for each in found),
-        )  # fmt: skip
+        await actor.call("delete", "user", lambda: memory.delete_memory(**KEY, memory_id=one), given=one)
     else:
-        await journal.call(
-            actor.name, "read", "user", lambda: memory.list_memories(**KEY, page_size=MANY),
-            seen=lambda page: read_of(page.memories),
-        )  # fmt: skip
+        await read_all(journal, actor.name, actor.store, action)
+
+
+async def read_all(journal: Journal, who: str, store: Store, how: str) -> None:
+    """Search or list all memories; keep what each has, by its id."""
+
+    async def work() -> dict[str, tuple[str, str]]:
+        if how == "search":
+            found = await store.memory.search_memories(**KEY, query="memory", limit=MANY)
+            return read_of(each.memory for each in found)
+        return read_of((await store.memory.list_memories(**KEY, page_size=MANY)).memories)
+
+    await journal.call(who, "read", "user", work)
 
 
 async def extract(actor: Actor, name: str, number: int) -> None:
@@ -118,11 +119,11 @@ async def extract(actor: Actor, name: str, number: int) -> None:
     async def work() -> None:
         while new := await memory.select_new_events(**KEY, events=events):
             numbers = "-".join(event.id.split()[1] for event in new)
-            fact = MemoryEntry(id=f"fact/{name}/{numbers}", content=said(f"fact/{name}/{numbers}"))
+            fact = MemoryEntry(id=f"fact/{name}/{numbers}", content=spoken(f"fact/{name}/{numbers}"))
             if await memory.add_extracted(**KEY, session_id="facts", events=new, memories=[fact]):
                 return
 
-    await actor.journal.call(actor.name, "extract", "user", work, given=number)
+    await actor.call("extract", "user", work, given=number)
 
 
 def check_facts(journal: Journal) -> None:
@@ -158,26 +159,14 @@ def check_memories(journal: Journal) -> None:
         for place, kind in enumerate(("content", "metadata")):
             first = one if kind == "content" else ""
             writes = [_applied(call) for call in journal.of(kind, one)]
-            values = [
-                Call(
-                    read.process,
-                    kind,
-                    one,
-                    read.begun,
-                    None,
-                    read.ended,
-                    read.outcome,
-                    read.result[one][place],
-                )
-                for read in seen
-            ]
+            values = [replace(read, kind=kind, of=one, result=read.result[one][place]) for read in seen]
             check_register(first, [call for call in writes if call is not None], values)
 
 
 def _applied(call: Call) -> Call | None:
     """Return an update as a write; one that found no memory may have changed it before it went."""
     if call.outcome is Outcome.DONE and not call.result:
-        return Call(call.process, call.kind, call.of, call.begun, call.given)
+        return replace(call, outcome=Outcome.UNKNOWN, ended=float("inf"), result=None)
     return call
 
 
@@ -203,81 +192,59 @@ def _check_presence(one: str, adds: Sequence[Call], deletes: Sequence[Call], rea
 
 async def check(journal: Journal, plain: Store) -> None:
     """Read all memories in both ways, and check what is in every read."""
-    for _ in range(2):
-        await journal.call(
-            "plain", "read", "user", lambda: plain.memory.list_memories(**KEY, page_size=MANY),
-            seen=lambda page: read_of(page.memories),
-        )  # fmt: skip
-        await journal.call(
-            "plain", "read", "user",
-            lambda: plain.memory.search_memories(**KEY, query="memory", limit=MANY),
-            seen=lambda found: read_of(each.memory for each in found),
-        )  # fmt: skip
+    for how in ("list", "search", "list", "search"):
+        await read_all(journal, "plain", plain, how)
     require_whole(journal)
     check_facts(journal)
     check_memories(journal)
-    assert [fault async for fault in plain.check(older_than_s=10**9, full=True)] == []
+    await require_sound(plain)
 
 
-def workload(*, has_vectors: bool, pause_s: float = 1.0) -> Any:
-    """Return the scenario of a fleet of which some processes have an embedder, or none has.
+async def scenario(world: World, *, has_vectors: bool, pause_s: float = 1.0) -> None:
+    """A fleet of which some processes have an embedder, or none has; more calls meet with short pauses."""
+    embedder = Hashes() if has_vectors else None
 
-    With short pauses, more calls meet at each moment.
-    """
+    def of_process(process: Process) -> dict[str, Any]:
+        return {"embedder": None if process.name.endswith("3") else embedder}
 
-    async def scenario(world: World) -> None:
-        service = Service(world)
-        embedder = Hashes() if has_vectors else None
-        plain = service.beside(embedder=embedder)
-
-        def make(process: Process) -> Store:
-            return service.store_of(process, embedder=None if process.name.endswith("3") else embedder)
-
-        fleet = Fleet(world, service, make, pause_s=pause_s)
-        await fleet.work(40, act)
-        await asyncio.sleep(300)  # what is late arrives
-        if has_vectors:
-            await plain.memory.reindex_memories(**KEY)
-        await check(fleet.journal, plain)
-        if has_vectors:
-            left = await plain.memory.reindex_memories(**KEY, dry_run=True)
-            assert left.missing == 0, f"{left.missing} memories have no vector"
-
-    return scenario
+    fleet = Fleet(world, pause_s=pause_s, of_process=of_process)
+    await fleet.work(40, act, rest_s=300)
+    plain = fleet.service.beside(embedder=embedder)
+    if has_vectors:
+        await plain.memory.reindex_memories(**KEY)
+    await check(fleet.journal, plain)
+    if has_vectors:
+        left = await plain.memory.reindex_memories(**KEY, dry_run=True)
+        assert left.missing == 0, f"{left.missing} memories have no vector"
 
 
 @pytest.mark.parametrize("has_vectors", [False, True])
 def test_memories_are_what_was_added_changed_and_not_deleted(*, has_vectors: bool) -> None:
     """No acknowledged memory or change is lost, and what is deleted does not come back."""
-    simulate(workload(has_vectors=has_vectors), seeds=range(at_length(3, 12)), faults=Faults.all(0.04))
+    simulate(
+        partial(scenario, has_vectors=has_vectors), seeds=range(at_length(3, 12)), faults=Faults.all(0.04)
+    )
 
 
 async def remember_or_forget(actor: Actor, step: int) -> None:
     """Add a session that has grown, forget its user, or list."""
-    random, memory, journal = actor.random(step), actor.store.memory, actor.journal
+    random, memory = actor.random(step), actor.store.memory
     match random.choice(["add", "add", "add", "forget", "list", "list"]):
         case "add":
             ids = [f"one-{number}" for number in range(random.randint(1, EVENTS))]
-            events = [Event(id=each, author="user", timestamp=1.0, content=said(each, 40)) for each in ids]
+            events = [Event(id=each, author="user", timestamp=1.0, content=spoken(each, 40)) for each in ids]
             added = Session(id="one", events=events, **KEY)
-            await journal.call(
-                actor.name, "add", "user", lambda: memory.add_session_to_memory(added), given=ids
-            )
+            await actor.call("add", "user", lambda: memory.add_session_to_memory(added), given=ids)
         case "forget":
-            await journal.call(actor.name, "forget", "user", lambda: memory.delete_user_memory(**KEY))
+            await actor.call("forget", "user", lambda: memory.delete_user_memory(**KEY))
         case _:
-            await journal.call(
-                actor.name, "read", "user", lambda: memory.list_memories(**KEY, page_size=MANY),
-                seen=lambda page: read_of(page.memories),
-            )  # fmt: skip
+            await read_all(actor.journal, actor.name, actor.store, "list")
 
 
 async def forgetting(world: World) -> None:
     """A fleet adds a session again and again, and forgets its user."""
-    service = Service(world)
-    fleet = Fleet(world, service, service.store_of)
-    await fleet.work(30, remember_or_forget)
-    await asyncio.sleep(300)
+    fleet = Fleet(world)
+    await fleet.work(30, remember_or_forget, rest_s=300)
     journal = fleet.journal
     require_whole(journal)
     forgets = [call for call in journal.of("forget") if call.outcome is not Outcome.REFUSED]
@@ -300,5 +267,4 @@ def test_a_session_is_remembered_whole_whoever_forgot_its_user() -> None:
 
 def test_an_update_that_others_overtook_without_an_answer_is_not_called_refused() -> None:
     """Its commit was done, and then another process changed the memory before the next look."""
-    scenario = workload(has_vectors=False, pause_s=0.1)
-    simulate(scenario, seeds=[402], faults=Faults.all(0.02))
+    simulate(partial(scenario, has_vectors=False, pause_s=0.1), seeds=[402], faults=Faults.all(0.02))

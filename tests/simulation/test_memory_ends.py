@@ -5,10 +5,11 @@ from typing import Any, Final
 
 from google.adk.memory.memory_entry import MemoryEntry
 
-from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome
-from tests.simulation.test_memories import KEY, MANY, said
+from tests.simulation.raw import require_sound
+from tests.simulation.test_memories import KEY, read_all, spoken
 from tests.support.lengths import at_length
 
 TTLS_S: Final = (20, 60, None)
@@ -19,39 +20,24 @@ LATE_S: Final = 120.0
 
 async def act(actor: Actor, step: int) -> None:
     """Add a memory with or without an end, change one, or look for them."""
-    random, memory, journal = actor.random(step), actor.store.memory, actor.journal
+    random, memory = actor.random(step), actor.store.memory
     name = f"{actor.name}-{step}"
     await asyncio.sleep(random.choice([0, 0, 10]))
     match random.choice(["add", "add", "add", "search", "list", "end"]):
         case "add":
             ttl_s = random.choice(TTLS_S)
             metadata: dict[str, Any] = {} if ttl_s is None else {"ttl_seconds": ttl_s}
-            entry = MemoryEntry(
-                id=name, content=said(name, random.choice([1, 3_000])), custom_metadata=metadata
-            )
-            await journal.call(
-                actor.name, "add", name, lambda: memory.add_memory(**KEY, memories=[entry]), given=ttl_s
-            )
-        case "search":
-            await journal.call(
-                actor.name, "read", "user",
-                lambda: memory.search_memories(**KEY, query="memory", limit=MANY),
-                seen=lambda found: {each.memory.id for each in found},
-            )  # fmt: skip
-        case "list":
-            await journal.call(
-                actor.name, "read", "user", lambda: memory.list_memories(**KEY, page_size=MANY),
-                seen=lambda page: {each.id for each in page.memories},
-            )  # fmt: skip
-        case _:
-            added = [call for call in journal.of("add") if call.outcome is Outcome.DONE]
+            content = spoken(name, random.choice([1, 3_000]))
+            entry = MemoryEntry(id=name, content=content, custom_metadata=metadata)
+            await actor.call("add", name, lambda: memory.add_memory(**KEY, memories=[entry]), given=ttl_s)
+        case "end":
+            added = [call for call in actor.journal.of("add") if call.outcome is Outcome.DONE]
             if added:
                 one = random.choice(added).of
-                metadata = {"ttl_seconds": 20}
-                await journal.call(
-                    actor.name, "end", one,
-                    lambda: memory.update_memory(**KEY, memory_id=one, custom_metadata=metadata), given=20,
-                )  # fmt: skip
+                soon: dict[str, Any] = {"memory_id": one, "custom_metadata": {"ttl_seconds": 20}}
+                await actor.call("end", one, lambda: memory.update_memory(**KEY, **soon), given=20)
+        case how:
+            await read_all(actor.journal, actor.name, actor.store, how)
 
 
 def check_ends(journal: Journal, look: Call) -> None:
@@ -73,20 +59,14 @@ def check_ends(journal: Journal, look: Call) -> None:
 
 async def scenario(world: World) -> None:
     """Let a fleet add memories of a short time, and look at what is left of them."""
-    service = Service(world)
-    plain = service.beside()
-    fleet = Fleet(world, service, service.store_of)
-    await fleet.work(30, act)
-    await asyncio.sleep(300)
+    fleet = Fleet(world)
+    await fleet.work(30, act, rest_s=300)
     journal = fleet.journal
-    await journal.call(
-        "end", "read", "user", lambda: plain.memory.list_memories(**KEY, page_size=MANY),
-        seen=lambda page: {each.id for each in page.memories},
-    )  # fmt: skip
+    await read_all(journal, "end", fleet.plain, "list")
     for look in journal.of("read"):
         if look.outcome is Outcome.DONE:
             check_ends(journal, look)
-    assert [fault async for fault in plain.check(older_than_s=10**9, full=True)] == []
+    await require_sound(fleet.plain)
 
 
 def test_memories_end_after_their_time_to_live_and_not_before() -> None:

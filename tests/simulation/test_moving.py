@@ -1,19 +1,18 @@
 """A copy that follows its source brings every session over whole, whoever is killed meanwhile."""
 
 import asyncio
-from functools import partial
 from typing import Any, Final
 
-from google.adk.events import Event, EventActions
-from google.genai import types
+from google.adk.events import Event
 
 from gcp_adk_store import Store, StoreError
 from gcp_adk_store.moving import copy
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.checkers import check_followed
-from tests.simulation.fleet import Actor, Fleet, key
+from tests.simulation.events import event_of
+from tests.simulation.fleet import LIMITS, Actor, Fleet, key
 from tests.simulation.journal import Outcome
-from tests.simulation.test_sessions import LIMITS
+from tests.simulation.raw import require_sound
 from tests.support.lengths import at_length
 
 USERS: Final = ("ann", "bob")
@@ -24,24 +23,20 @@ async def act(actor: Actor, step: int) -> None:
     """Create a session unless it is there, and append to it, or archive all but the newest events of each."""
     random, sessions, name = actor.random(step), actor.store.sessions, f"{actor.name}-{step}"
     user, session = random.choice(USERS), random.choice(SESSIONS)
-    text = name + "." * random.choice([0, 900, 4_000])
-    delta = {"last": name, f"user:{random.randrange(2)}": name, "app:last": name}
-    event = Event(
-        id=name, author="user", content=types.Content(role="user", parts=[types.Part(text=text)]),
-        actions=EventActions(state_delta=delta),
-    )  # fmt: skip
+    size, number = random.choice([0, 900, 4_000]), random.randrange(2)
+    event = event_of(name, size, **{"last": name, f"user:{number}": name, "app:last": name})
 
     async def append() -> Event:
-        held = await sessions.get_session(**key(user, session))
+        held = await sessions.get_session(**key(session, user))
         if held is None:
-            held = await sessions.create_session(**key(user, session), state={"born": name * 90})
+            held = await sessions.create_session(**key(session, user), state={"born": name * 90})
         return await sessions.append_event(held, event)
 
     if random.random() < 0.2:
-        archive = partial(actor.store.prune, app_name="app", keep_events=random.randrange(3))
-        await actor.journal.call(actor.name, "archive", user, archive)
+        kept = random.randrange(3)
+        await actor.call("archive", user, lambda: actor.store.prune(app_name="app", keep_events=kept))
         return
-    await actor.journal.call(actor.name, "append", f"{user}/{session}", append, given=name)
+    await actor.call("append", f"{user}/{session}", append, given=name)
 
 
 async def follow(source: Store, target: Store, end: asyncio.Event) -> None:
@@ -62,28 +57,25 @@ async def looked_at(plain: Store) -> dict[str, tuple[list[str], dict[str, Any]]]
     found = {}
     for user in USERS:
         for session in SESSIONS:
-            one = await plain.sessions.get_session(**key(user, session))
+            one = await plain.sessions.get_session(**key(session, user))
             if one is not None:
-                events = plain.sessions.iter_events(**key(user, session))
+                events = plain.sessions.iter_events(**key(session, user))
                 found[f"{user}/{session}"] = ([each.event.id async for each in events], dict(one.state))
     return found
 
 
 async def scenario(world: World) -> None:
     """A fleet writes to the source; copiers are killed, and another one goes on."""
-    here, there = Service(world), Service(world)
     options: dict[str, Any] = {"session_limits": LIMITS, "on_conflict": "merge"}
-    source, target = here.beside(**options), there.beside(**options)
-
-    def make(process: Process) -> Store:
-        return here.store_of(process, **options)
-
-    fleet = Fleet(world, here, make)
+    fleet, there = Fleet(world, **options), Service(world)
+    source, target = fleet.plain, there.beside(**options)
     working = asyncio.create_task(fleet.work(25, act))
     looks = []
     for number in range(3):
         process = world.process(f"copier {number}")
-        copying = process.start(_follow_until_killed, make(process), there.store_of(process, **options))
+        copying = process.start(
+            _follow_until_killed, fleet.store_of(process), there.store_of(process, **options)
+        )
         await asyncio.sleep(world.random.uniform(0, 15))
         looks.append(await looked_at(target))
         process.kill()
@@ -91,7 +83,7 @@ async def scenario(world: World) -> None:
     await working
     await asyncio.sleep(120)  # what is late arrives
     last = world.process("copier")
-    await last.start(_copy_once, make(last), there.store_of(last, **options))
+    await last.start(_copy_once, fleet.store_of(last), there.store_of(last, **options))
     wanted, now = await looked_at(source), await looked_at(target)
     assert now == wanted, "the target is not the source"
     for name, (events, _) in wanted.items():
@@ -99,7 +91,7 @@ async def scenario(world: World) -> None:
         for call in fleet.journal.of("append", name):
             assert call.outcome is not Outcome.DONE or call.given in events, f"{call.given} is lost"
     for plain in (source, target):
-        assert [fault async for fault in plain.check(older_than_s=10**9, full=True)] == []
+        await require_sound(plain)
 
 
 async def _follow_until_killed(source: Store, target: Store) -> None:

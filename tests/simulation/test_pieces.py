@@ -1,5 +1,7 @@
 """Tasks in several pieces, and memories in several documents, keep the promises of small ones."""
 
+from functools import partial
+
 import pytest
 
 from gcp_adk_store.testing.simulation import Faults, simulate
@@ -22,5 +24,5 @@ def test_no_change_of_memories_is_lost_that_divides_their_documents(monkeypatch:
     monkeypatch.setattr("gcp_adk_store.memory.changes.SEAL_BYTES", 3_000)
     monkeypatch.setattr("gcp_adk_store.memory.changes._REWRITTEN_BYTES", 1_500)
 
-    scenario = test_memories.workload(has_vectors=False)
+    scenario = partial(test_memories.scenario, has_vectors=False)
     simulate(scenario, seeds=range(at_length(4, 20)), faults=Faults.all(0.04))

@@ -8,18 +8,19 @@ from typing import Any, Final
 
 import pytest
 from google.adk.agents import BaseAgent
-from google.adk.events import Event, EventActions
+from google.adk.events import Event
 from google.adk.runners import Runner
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import InvalidInputError, KmsEnvelope, LocalKeyWrapper, Point, Store
-from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
-from tests.simulation.fleet import Actor, Fleet
+from gcp_adk_store import InvalidInputError, Point, Store
+from gcp_adk_store.testing.simulation import Faults, World, simulate
+from tests.simulation.events import event_of
+from tests.simulation.fleet import LIMITS, Actor, Fleet, key
 from tests.simulation.journal import Call, Journal, Outcome
+from tests.simulation.keys import envelope_of
 from tests.simulation.linear import require_order
-from tests.simulation.raw import require_whole
-from tests.simulation.test_sessions import LIMITS, key
+from tests.simulation.raw import require_collected, require_whole
 from tests.support.lengths import at_length
 
 SOURCE: Final = "source"
@@ -38,8 +39,10 @@ Seen = tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]
 """The ids of a session's events, and its own state."""
 
 
-def seen(session: Session) -> Seen:
+def seen(session: Session | None) -> Seen | None:
     """Return what a caller sees of a session."""
+    if session is None:
+        return None
     state = {name: value for name, value in session.state.items() if ":" not in name}
     return tuple(event.id for event in session.events), tuple(sorted(state.items()))
 
@@ -100,11 +103,11 @@ async def rewind(actor: Actor, name: str, target: str) -> None:
         app_name="app", agent=BaseAgent(name="a"), session_service=sessions,
         artifact_service=actor.store.artifacts,
     )  # fmt: skip
-    await actor.journal.call(
-        actor.name, "rewind", SOURCE,
-        lambda: runner.rewind_async(user_id="user", session_id=SOURCE, rewind_before_invocation_id=target),
-        given=(name, sessions.before), seen=lambda _: seen(sessions.read),
-    )  # fmt: skip
+    rewinding = partial(
+        runner.rewind_async, user_id="user", session_id=SOURCE, rewind_before_invocation_id=target
+    )
+    given = (name, sessions.before)
+    await actor.call("rewind", SOURCE, rewinding, given=given, seen=lambda _: seen(sessions.read))
 
 
 async def act(actor: Actor, step: int, *, rewinds: bool) -> None:
@@ -114,12 +117,7 @@ async def act(actor: Actor, step: int, *, rewinds: bool) -> None:
     call = partial(actor.journal.call, actor.name)
     held: Session | None = actor.memory.get("held")
     if held is None or actor.journal.is_busy or random.random() < 0.3:
-        held = actor.memory["held"] = await call(
-            "read",
-            SOURCE,
-            lambda: sessions.get_session(**key(SOURCE)),
-            seen=lambda found: found and seen(found),
-        )
+        held = actor.memory["held"] = await actor.read(SOURCE, seen=seen)
     if held is None:
         return
     if rewinds and held.events and random.random() < 0.15:
@@ -136,39 +134,26 @@ async def act(actor: Actor, step: int, *, rewinds: bool) -> None:
         ["append", "append", "append", "append", "look", "fork", "restore", "keep", "archive"]
     ):
         case "append":
-            event = Event(
-                id=name, author="user", invocation_id=name, actions=EventActions(state_delta=delta_of(name)),
-                content=types.Content(role="user", parts=[types.Part(text=name + "." * 700)]),
-            )  # fmt: skip
+            event = event_of(name, 700, **delta_of(name))
+            event.invocation_id = name
             before = tuple(event.id for event in held.events)
-            done = await call(
-                "append", SOURCE, lambda: sessions.append_event(held, event), given=(name, before),
-                seen=lambda _: seen(held),
-            )  # fmt: skip
+            done = await actor.append(held, event, given=(name, before), seen=lambda _: seen(held))
             if done is None:
                 actor.memory.pop("held", None)
         case "look":
-            await call(
-                "look", SOURCE, lambda: sessions.get_session_at(**key(SOURCE), at=at), given=given,
-                seen=lambda found: found and seen(found),
-            )  # fmt: skip
+            look = partial(sessions.get_session_at, **key(SOURCE), at=at)
+            await call("look", SOURCE, look, given=given, seen=seen)
         case "fork":
             target = random.choice([*FORKS, name])
-            await call(
-                "fork", SOURCE, lambda: store.fork_session(**key(SOURCE), at=at, to_session_id=target),
-                given=(*given, target), seen=seen,
-            )  # fmt: skip
+            fork = partial(store.fork_session, **key(SOURCE), at=at, to_session_id=target)
+            await call("fork", SOURCE, fork, given=(*given, target), seen=seen)
         case "archive":
-            await call(
-                "archive", SOURCE, lambda: sessions.archive_session(**key(SOURCE), before=at), given=given,
-                seen=lambda found: found.events,
-            )  # fmt: skip
+            archive = partial(sessions.archive_session, **key(SOURCE), before=at)
+            await call("archive", SOURCE, archive, given=given, seen=lambda found: found.events)
         case action:
             keep_as = name if action == "keep" else None
-            actor.memory["held"] = await call(
-                "restore", SOURCE, lambda: store.restore_session(**key(SOURCE), at=at, keep_as=keep_as),
-                given=(*given, keep_as), seen=seen,
-            )  # fmt: skip
+            restore = partial(store.restore_session, **key(SOURCE), at=at, keep_as=keep_as)
+            actor.memory["held"] = await call("restore", SOURCE, restore, given=(*given, keep_as), seen=seen)
 
 
 def kept(events: Sequence[str], given: tuple[Any, ...]) -> tuple[str, ...] | None:
@@ -205,34 +190,20 @@ def happens(history: History, call: Call, *, merging: bool) -> History | None:
     return history if is_right or call.outcome is not Outcome.DONE else None
 
 
-def workload(*, encrypted: bool = False, rewinds: bool = True, **options: Any) -> Any:
-    """Return the scenario of a fleet whose stores have *options*, and in which ADK's runner may rewind."""
-
-    async def scenario(world: World) -> None:
-        service = Service(world)
-        if encrypted:
-            options["encryption"] = KmsEnvelope(key=LocalKeyWrapper(bytes(32)))
-        plain = service.beside(session_limits=LIMITS, **options)
-        await prepare(plain)
-        await asyncio.sleep(100)  # it is older than all events, also those of a clock that is behind
-
-        fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, **options))
-        await fleet.work(24, partial(act, rewinds=rewinds))
-        await asyncio.sleep(120)
-        await collect(plain)
-        await check(fleet.journal, plain, merging=options.get("on_conflict") == "merge")
-        faults = [fault async for fault in plain.check(full=True)]
-        assert not faults, faults
-
-    return scenario
+async def scenario(world: World, *, rewinds: bool = True, **options: Any) -> None:
+    """A fleet whose stores have *options*, and in which ADK's runner may rewind."""
+    fleet = Fleet(world, session_limits=LIMITS, **options)
+    await prepare(fleet.plain)
+    await asyncio.sleep(100)  # it is older than all events, also those of a clock that is behind
+    await fleet.work(24, partial(act, rewinds=rewinds), rest_s=120)
+    await require_collected(fleet.plain)
+    await check(fleet.journal, fleet.plain, merging=options.get("on_conflict") == "merge")
 
 
 async def check(journal: Journal, plain: Store, *, merging: bool) -> None:
     """Check that one order explains all that anybody saw, and that the history proves itself."""
-    await journal.call(
-        "end", "read", SOURCE, lambda: plain.sessions.get_session(**key(SOURCE)),
-        seen=lambda found: found and seen(found),
-    )  # fmt: skip
+    get = partial(plain.sessions.get_session, **key(SOURCE))
+    await journal.call("end", "read", SOURCE, get, seen=seen)
     require_whole(journal)
     await check_forks(journal, plain)
     require_order(
@@ -242,15 +213,6 @@ async def check(journal: Journal, plain: Store, *, merging: bool) -> None:
         reads=("read", "look", "fork"),
     )
     assert (await plain.verify_session(**key(SOURCE))).broken is None
-
-
-async def collect(plain: Store) -> None:
-    """Remove what interrupted calls left, and nothing else."""
-    await asyncio.sleep(2 * 86_400)
-    async for garbage in plain.find_garbage():
-        await plain.remove_garbage(garbage)
-    left = [garbage async for garbage in plain.find_garbage()]
-    assert not left, left
 
 
 def reads_of_restores(journal: Journal) -> list[Call]:
@@ -303,12 +265,12 @@ def test_forks_and_restores_happen_at_one_moment_for_all_readers(on_conflict: st
     once = {"raise": 621, "merge": 776}[on_conflict]
     # With the last seed, another process appended between the read of a rewind and its commit.
     seeds = [*range(at_length(3, 10)), 636609111]
-    simulate(workload(on_conflict=on_conflict), seeds=seeds, faults=Faults.all(0.03))
-    simulate(workload(on_conflict=on_conflict, rewinds=False), seeds=[once], faults=Faults.all(0.03))
+    simulate(partial(scenario, on_conflict=on_conflict), seeds=seeds, faults=Faults.all(0.03))
+    plain = partial(scenario, on_conflict=on_conflict, rewinds=False)
+    simulate(plain, seeds=[once], faults=Faults.all(0.03))
 
 
 def test_forks_and_restores_of_encrypted_sessions_happen_at_one_moment() -> None:
     """The same, where each process has data keys of its own in memory."""
-    simulate(
-        workload(on_conflict="merge", encrypted=True), seeds=range(at_length(3, 10)), faults=Faults.all(0.03)
-    )
+    encrypted = partial(scenario, on_conflict="merge", encryption=envelope_of(bytes(32)))
+    simulate(encrypted, seeds=range(at_length(3, 10)), faults=Faults.all(0.03))

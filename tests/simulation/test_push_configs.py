@@ -1,11 +1,11 @@
 """Push notification configs of A2A tasks are those that were set last, also beside an erasure."""
 
-import asyncio
+from functools import partial
 from typing import Final
 
 from a2a.types import TaskPushNotificationConfig
 
-from gcp_adk_store.testing.simulation import Fate, Faults, Service, World, simulate
+from gcp_adk_store.testing.simulation import Fate, Faults, World, simulate
 from tests.simulation.checkers import check_register
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Outcome
@@ -28,34 +28,26 @@ def read_of(configs: list[TaskPushNotificationConfig]) -> dict[str, str]:
 
 async def act(actor: Actor, step: int) -> None:
     """Set, delete or get configs, or erase those of one owner."""
-    random, journal = actor.random(step), actor.journal
+    random = actor.random(step)
     configs, name = actor.store.push_notification_configs, f"{actor.name}-{step}"
     owner, task, one = random.choice(OWNERS), random.choice(TASKS), random.choice(CONFIGS)
     of, context = f"{owner}/{task}", context_of(owner)
     match random.choice(["set", "set", "set", "get", "get", "dispatch", "delete", "delete all", "erase"]):
         case "set":
             config = TaskPushNotificationConfig(id=one, task_id=task, url="https://example.com", token=name)
-            await journal.call(
-                actor.name, "write", f"{of}/{one}", lambda: configs.set_info(task, config, context),
-                given=name, seen=lambda stored: stored.token,
-            )  # fmt: skip
+            write = partial(configs.set_info, task, config, context)
+            await actor.call("write", f"{of}/{one}", write, given=name, seen=lambda stored: stored.token)
         case "get":
-            await journal.call(actor.name, "read", of, lambda: configs.get_info(task, context), seen=read_of)
+            await actor.call("read", of, lambda: configs.get_info(task, context), seen=read_of)
         case "dispatch":
-            await journal.call(
-                actor.name, "dispatch", task, lambda: configs.get_info_for_dispatch(task),
-                seen=lambda found: {config.token for config in found},
-            )  # fmt: skip
+            dispatch = partial(configs.get_info_for_dispatch, task)
+            await actor.call("dispatch", task, dispatch, seen=lambda found: {one.token for one in found})
         case "delete":
-            await journal.call(
-                actor.name, "delete", f"{of}/{one}", lambda: configs.delete_info(task, context, one)
-            )
+            await actor.call("delete", f"{of}/{one}", lambda: configs.delete_info(task, context, one))
         case "delete all":
-            await journal.call(actor.name, "delete", of, lambda: configs.delete_info(task, context))
+            await actor.call("delete", of, lambda: configs.delete_info(task, context))
         case _:
-            await journal.call(
-                actor.name, "erase", ERASED, lambda: configs.delete_owner_configs(owner=ERASED)
-            )
+            await actor.call("erase", ERASED, lambda: configs.delete_owner_configs(owner=ERASED))
 
 
 def check_config(world: World, fleet: Fleet, of: str, one: str, reads: list[Call]) -> None:
@@ -99,12 +91,9 @@ def _value(read: Call, token: str) -> Call:
 
 async def scenario(world: World) -> None:
     """Let servers share the configs of two owners, of whom one is erased again and again."""
-    service = Service(world)
-    plain = service.beside()
-    fleet = Fleet(world, service, service.store_of)
-    await fleet.work(40, act)
-    await asyncio.sleep(300)  # what is late arrives
-    journal = fleet.journal
+    fleet = Fleet(world)
+    plain, journal = fleet.plain, fleet.journal
+    await fleet.work(40, act, rest_s=300)
     for owner in OWNERS:
         for task in TASKS:
             of, context = f"{owner}/{task}", context_of(owner)
@@ -118,7 +107,7 @@ async def scenario(world: World) -> None:
     for call in journal.of("dispatch"):
         assert call.result is None or call.result <= given, "news go where nobody wanted them"
     for collection in ("adk_pushes", "adk_configs"):
-        left = await service.backend.documents.query("", collection, all_descendants=True)
+        left = await fleet.service.backend.documents.query("", collection, all_descendants=True)
         assert [document.path for document in left] == []
 
 

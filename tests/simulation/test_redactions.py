@@ -11,13 +11,13 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, Store
-from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
+from gcp_adk_store import Store
+from gcp_adk_store.testing.simulation import Faults, World, simulate
 from tests.simulation.checkers import check_list
-from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.fleet import LIMITS, Actor, Fleet, key
 from tests.simulation.journal import Journal, Outcome
-from tests.simulation.raw import require_whole
-from tests.simulation.test_sessions import LIMITS, key
+from tests.simulation.keys import envelope_of
+from tests.simulation.raw import require_sound, require_whole
 from tests.support.lengths import at_length
 
 TEXT: Final = "only in the text"
@@ -34,40 +34,27 @@ def seen(session: Session | None) -> list[tuple[str, bool]] | None:
 
 async def act(actor: Actor, step: int) -> None:
     """Append, read, redact, or describe."""
-    random, sessions, journal = actor.random(step), actor.store.sessions, actor.journal
+    random, sessions = actor.random(step), actor.store.sessions
     name = f"{actor.name}-{step}"
     held: Session | None = actor.memory.get("held")
-    if held is None or journal.is_busy or random.random() < 0.3:
-        held = actor.memory["held"] = await journal.call(
-            actor.name, "read", "one", lambda: sessions.get_session(**key("one")), seen=seen
-        )
+    if held is None or actor.journal.is_busy or random.random() < 0.3:
+        held = actor.memory["held"] = await actor.read("one", seen=seen)
     if held is None:
         return
     action = random.choice(["append", "append", "append", "again", "redact", "title", "label"])
     mine = [event.id for event in held.events if event.author == "user"]
     if action == "redact" and mine:
         event_id = random.choice(mine)
-        await journal.call(
-            actor.name, "redact", "one",
-            lambda: actor.store.redact_event(**key("one"), event_id=event_id, reason="asked for"),
-            given=event_id,
-        )  # fmt: skip
+        redact = partial(actor.store.redact_event, **key("one"), event_id=event_id, reason="asked for")
+        await actor.call("redact", "one", redact, given=event_id)
         actor.memory.pop("held", None)
-    elif action == "title":
-        await journal.call(
-            actor.name, "title", "one", lambda: sessions.update_session_info(**key("one"), title=name),
-            given=name,
-        )  # fmt: skip
-    elif action == "label":
-        await journal.call(
-            actor.name, "label", "one",
-            lambda: sessions.update_session_info(**key("one"), labels={name: "set"}), given=name,
-        )  # fmt: skip
+    elif action in ("title", "label"):
+        info: dict[str, Any] = {"title": name} if action == "title" else {"labels": {name: "set"}}
+        update = partial(sessions.update_session_info, **key("one"), **info)
+        await actor.call(action, "one", update, given=name)
     elif action == "again" and actor.memory.get("said"):
         event = random.choice(actor.memory["said"]).model_copy(deep=True)
-        await journal.call(
-            actor.name, "again", "one", lambda: sessions.append_event(held, event), given=event.id
-        )
+        await actor.call("again", "one", lambda: sessions.append_event(held, event), given=event.id)
         actor.memory.pop("held", None)
     else:
         parts = [types.Part(text=f"{TEXT} {name} " + "." * random.choice([0, 900, 5_000]))]
@@ -75,10 +62,7 @@ async def act(actor: Actor, step: int) -> None:
             parts.append(types.Part.from_bytes(data=b"the same" * 200, mime_type="image/png"))
         event = Event(id=name, author="user", content=types.Content(role="user", parts=parts))
         said = event.model_copy(deep=True)
-        done = await journal.call(
-            actor.name, "append", "one", lambda: sessions.append_event(held, event), given=name
-        )
-        if done is None:
+        if await actor.append(held, event, seen=bool) is None:
             actor.memory.pop("held", None)
         else:
             actor.memory.setdefault("said", []).append(said)
@@ -93,7 +77,7 @@ async def look_on(actor: Actor, kind: str) -> None:
     }
     for step in count():
         await asyncio.sleep(actor.random(step).uniform(0, 4))
-        await actor.journal.call(actor.name, kind, "one", works[kind])
+        await actor.call(kind, "one", works[kind])
 
 
 def check_proofs(journal: Journal, ids: Sequence[str]) -> None:
@@ -115,53 +99,38 @@ def check_proofs(journal: Journal, ids: Sequence[str]) -> None:
                 )
 
 
-def workload(*, encrypted: bool = False, **options: Any) -> Any:
-    """Return the scenario of a fleet whose stores have *options*."""
-
-    async def scenario(world: World) -> None:
-        service = Service(world)
-        if encrypted:
-            options["encryption"] = KmsEnvelope(key=LocalKeyWrapper(bytes(32)))
-        plain = service.beside(session_limits=LIMITS, **options)
-        await plain.sessions.create_session(**key("one"))
-
-        fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, **options))
-        looking: list[asyncio.Future[None]] = []
-        for kind in ("anchor", "verify", "anchor"):
-            process = world.process(f"{kind} {len(looking)}")
-            store = service.store_of(process, session_limits=LIMITS, **options)
-            looking.append(process.start(look_on, Actor(world, fleet.journal, process, store), kind))
-        await fleet.work(30, act)
-        for each in looking:
-            each.cancel()
-        await asyncio.sleep(120)
-        journal = fleet.journal
-        require_whole(journal)
-        await journal.call("end", "read", "one", lambda: plain.sessions.get_session(**key("one")), seen=seen)
-        reads = [call for call in journal.of("read") if call.outcome is Outcome.DONE and call.result]
-        redacts = list(journal.of("redact"))
-        for read in reads:
-            for call in redacts:
-                if call.outcome is Outcome.DONE and call.ended < read.begun:
-                    assert (call.given, True) not in read.result, f"{call.given} was redacted, and is read"
-            for name, is_there in read.result:
-                asked = [
-                    call for call in redacts if call.given == name and call.outcome is not Outcome.REFUSED
-                ]
-                assert is_there or any(call.begun < read.ended for call in asked), f"{name} has lost its text"
-            read.result = [name for name, _ in read.result]
-        check_list(reads[-1].result if reads else [], journal.of("append"), reads)
-        await check_info(fleet, plain)
-        await plain.anchor(**key("one"), anchors=ANCHORS)
-        proof = await plain.verify_session(**key("one"), anchors=ANCHORS)
-        assert (proof.broken, proof.anchored) == (None, proof.events), "the end is not proven"
-        whole = await plain.sessions.get_session(**key("one"))
-        assert whole is not None
-        check_proofs(journal, [event.id for event in whole.events])
-        faults = [fault async for fault in plain.check(older_than_s=10**9, full=True)]
-        assert not faults, faults
-
-    return scenario
+async def scenario(world: World, **options: Any) -> None:
+    """A fleet whose stores have *options*."""
+    fleet = Fleet(world, session_limits=LIMITS, **options)
+    plain, journal = fleet.plain, fleet.journal
+    await plain.sessions.create_session(**key("one"))
+    looking: list[asyncio.Future[None]] = []
+    for kind in ("anchor", "verify", "anchor"):
+        onlooker = fleet.onlooker(f"{kind} {len(looking)}")
+        looking.append(onlooker.process.start(look_on, onlooker, kind))
+    await fleet.work(30, act)
+    for each in looking:
+        each.cancel()
+    await asyncio.sleep(120)
+    require_whole(journal)
+    await fleet.end.read("one", seen=seen)
+    reads = [call for call in journal.of("read") if call.outcome is Outcome.DONE and call.result]
+    redacts = [call for call in journal.of("redact") if call.outcome is not Outcome.REFUSED]
+    for read in reads:
+        for call in redacts:
+            if call.outcome is Outcome.DONE and call.ended < read.begun:
+                assert (call.given, True) not in read.result, f"{call.given} was redacted, and is read"
+        for name, is_there in read.result:
+            is_asked = any(call.given == name and call.begun < read.ended for call in redacts)
+            assert is_there or is_asked, f"{name} has lost its text"
+        read.result = [name for name, _ in read.result]
+    check_list(reads[-1].result if reads else [], journal.of("append"), reads)
+    await check_info(fleet, plain)
+    await plain.anchor(**key("one"), anchors=ANCHORS)
+    proof = await plain.verify_session(**key("one"), anchors=ANCHORS)
+    assert (proof.broken, proof.anchored) == (None, proof.events), "the end is not proven"
+    check_proofs(journal, [event.id for event in (await fleet.stored("one")).events])
+    await require_sound(plain)
 
 
 async def check_info(fleet: Fleet, plain: Store) -> None:
@@ -190,11 +159,11 @@ async def check_info(fleet: Fleet, plain: Store) -> None:
 def test_what_was_redacted_is_never_read_again(on_conflict: str) -> None:
     """Nor does it take an event, an order, a title or a label with it."""
     # 96: a redaction asked for again removed content that an append had found stored.
-    simulate(workload(on_conflict=on_conflict), seeds=[*range(at_length(2, 10)), 96], faults=Faults.all(0.03))
+    seeds = [*range(at_length(2, 10)), 96]
+    simulate(partial(scenario, on_conflict=on_conflict), seeds=seeds, faults=Faults.all(0.03))
 
 
 def test_what_was_redacted_in_an_encrypted_store_is_never_read_again() -> None:
     """The same, where each process has data keys of its own in memory."""
-    simulate(
-        workload(on_conflict="merge", encrypted=True), seeds=range(at_length(3, 10)), faults=Faults.all(0.03)
-    )
+    encrypted = partial(scenario, on_conflict="merge", encryption=envelope_of(bytes(32)))
+    simulate(encrypted, seeds=range(at_length(3, 10)), faults=Faults.all(0.03))

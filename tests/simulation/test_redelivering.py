@@ -2,20 +2,18 @@
 
 import asyncio
 from functools import partial
-from typing import Any
 
 import pytest
 from google.adk.events import Event
 from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import GetSessionConfig
-from google.genai import types
 
 from gcp_adk_store import SessionLimits
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
-from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.events import said
+from tests.simulation.fleet import LIMITS, Actor, Fleet, key
 from tests.simulation.journal import Journal, Outcome
-from tests.simulation.raw import require_whole
-from tests.simulation.test_sessions import LIMITS, key
+from tests.simulation.raw import require_sound, require_whole
 from tests.support.lengths import at_length
 
 NEWEST = GetSessionConfig(num_recent_events=0)
@@ -25,8 +23,7 @@ NEWEST = GetSessionConfig(num_recent_events=0)
 def event_of(name: str) -> Event:
     """Return the event of a name, which is equal each time."""
     text = name + "." * (600 if name.endswith("7") else 0)
-    said = types.Content(role="user", parts=[types.Part(text=text)])
-    return Event(id=name, author="user", invocation_id=name, timestamp=1.0, content=said)
+    return Event(id=name, author="user", invocation_id=name, timestamp=1.0, content=said(text))
 
 
 def names_in(session: Session | None) -> list[str]:
@@ -45,10 +42,8 @@ async def act(actor: Actor, step: int) -> None:
     config = NEWEST if is_blind else None
     held: Session | None = None if is_blind else actor.memory.get("held")
     if held is None or random.random() < 0.5:
-        kind = "look" if is_blind else "read"
-        held = await journal.call(
-            actor.name, kind, "one", lambda: sessions.get_session(**key("one"), config=config), seen=names_in
-        )
+        get = partial(sessions.get_session, **key("one"), config=config)
+        held = await actor.call("look" if is_blind else "read", "one", get, seen=names_in)
     if held is None:
         return
     again = (
@@ -65,10 +60,7 @@ async def act(actor: Actor, step: int) -> None:
 
 async def append(actor: Actor, held: Session, name: str) -> None:
     """Deliver the event of a name."""
-    event = event_of(name)
-    done = await actor.journal.call(
-        actor.name, "append", "one", lambda: actor.store.sessions.append_event(held, event), given=name
-    )
+    done = await actor.append(held, event_of(name))
     if done is None:
         actor.memory["failed"] = True
     else:
@@ -90,37 +82,27 @@ def check(journal: Journal, stored: list[str]) -> None:
         assert seen == stored[: len(seen)], "a read saw another order"
 
 
-def workload(*, seals: bool) -> Any:
-    """Return the scenario of a fleet that seals its session's events, or leaves all in the tail."""
+async def scenario(world: World, *, seals: bool) -> None:
+    """A fleet that seals its session's events, or leaves all in the tail."""
+    fleet = Fleet(world, session_limits=LIMITS if seals else SessionLimits())
+    await fleet.plain.sessions.create_session(**key("one"))
 
-    async def scenario(world: World) -> None:
-        service = Service(world)
-        limits = LIMITS if seals else SessionLimits()
-        plain = service.beside(session_limits=limits)
-        await plain.sessions.create_session(**key("one"))
+    async def acting(actor: Actor, step: int) -> None:
+        actor.memory["never sealed"] = not seals
+        await act(actor, step)
 
-        async def acting(actor: Actor, step: int) -> None:
-            actor.memory["never sealed"] = not seals
-            await act(actor, step)
-
-        fleet = Fleet(world, service, partial(service.store_of, session_limits=limits))
-        await fleet.work(30, acting)
-        await asyncio.sleep(200)  # what is late arrives
-        require_whole(fleet.journal)
-        stored = await plain.sessions.get_session(**key("one"))
-        check(fleet.journal, names_in(stored))
-        proof = await plain.verify_session(**key("one"))
-        assert proof.broken is None, proof.broken
-        faults = [fault async for fault in plain.check(older_than_s=10**9, full=True)]
-        assert not faults, faults
-
-    return scenario
+    await fleet.work(30, acting, rest_s=200)
+    require_whole(fleet.journal)
+    check(fleet.journal, names_in(await fleet.stored("one")))
+    proof = await fleet.plain.verify_session(**key("one"))
+    assert proof.broken is None, proof.broken
+    await require_sound(fleet.plain)
 
 
 @pytest.mark.parametrize("seals", [True, False])
 def test_an_event_that_is_delivered_again_is_stored_once(*, seals: bool) -> None:
     """Also by a handle that lacks it, if its process stored it or the tail has it."""
-    simulate(workload(seals=seals), seeds=range(at_length(3, 12)), faults=Faults.all(0.04))
+    simulate(partial(scenario, seals=seals), seeds=range(at_length(3, 12)), faults=Faults.all(0.04))
 
 
 async def recognised_by_a_handle(world: World) -> None:

@@ -2,18 +2,17 @@
 
 import asyncio
 from datetime import UTC, datetime
-from functools import partial
 from typing import Final
 
-from google.adk.events import Event, EventActions
+from google.adk.events import Event
 from google.adk.platform import time as platform_time
 from google.genai import types
 
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.checkers import check_list
-from tests.simulation.fleet import Actor, Fleet
-from tests.simulation.raw import require_whole
-from tests.simulation.test_sessions import LIMITS, key
+from tests.simulation.events import event_of, said
+from tests.simulation.fleet import LIMITS, Actor, Fleet, key
+from tests.simulation.raw import require_sound, require_whole
 from tests.support.lengths import at_length
 from tests.support.stored import collection, remove
 
@@ -24,27 +23,16 @@ REST_S: Final = 3_000.0
 
 async def act(actor: Actor, step: int) -> None:
     """Rest, read the session, and append to it what becomes a segment and an object."""
-    random, sessions, journal = actor.random(step), actor.store.sessions, actor.journal
+    random = actor.random(step)
     name = f"{actor.name}-{step}"
     await asyncio.sleep(random.uniform(0, REST_S))
-    held = await journal.call(
-        actor.name, "read", "one", lambda: sessions.get_session(**key("one")),
-        seen=lambda found: found and [event.id for event in found.events],
-    )  # fmt: skip
+    held = await actor.read("one")
     if held is not None:
-        parts = [
-            types.Part(text=name + "." * 900),
-            types.Part.from_bytes(data=name.encode() * 90, mime_type="a/b"),
-        ]
-        delta = {"large": random.choice(["first ", "second "]) * 99}
-        event = Event(
-            id=name, author="user", content=types.Content(role="user", parts=parts),
-            actions=EventActions(state_delta=delta),
-        )  # fmt: skip
-        await journal.call(
-            actor.name, "append", "one", lambda: sessions.append_event(held, event), given=name,
-            seen=lambda _: None,
-        )  # fmt: skip
+        event = event_of(name, 900, large=random.choice(["first ", "second "]) * 99)
+        assert event.content is not None
+        assert event.content.parts is not None
+        event.content.parts.append(types.Part.from_bytes(data=name.encode() * 90, mime_type="a/b"))
+        await actor.append(held, event)
 
 
 async def expire(service: Service) -> None:
@@ -56,24 +44,16 @@ async def expire(service: Service) -> None:
 
 async def scenario(world: World) -> None:
     """A session goes on for many times its time to live, and then ends."""
-    service = Service(world)
-    plain = service.beside(session_limits=LIMITS)
+    fleet = Fleet(world, session_limits=LIMITS, on_conflict="merge")
+    plain, journal = fleet.plain, fleet.journal
     await plain.sessions.create_session(**key("one"), state={"large": "first " * 99}, ttl_seconds=TTL_S)
-
-    expiring = asyncio.create_task(expire(service))
-    fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, on_conflict="merge"))
-    await fleet.work(30, act)
-    await asyncio.sleep(120)
-    journal = fleet.journal
-    await journal.call(
-        "end", "read", "one", lambda: plain.sessions.get_session(**key("one")),
-        seen=lambda found: found and [event.id for event in found.events],
-    )  # fmt: skip
+    expiring = asyncio.create_task(expire(fleet.service))
+    await fleet.work(30, act, rest_s=120)
+    await fleet.end.read("one")
     require_whole(journal)
     reads = [read for read in journal.of("read") if read.result]
     check_list(reads[-1].result if reads else [], journal.of("append"), reads)
-    faults = [fault async for fault in plain.check(older_than_s=10**9, full=True)]
-    assert not faults, faults
+    await require_sound(plain)
     await asyncio.sleep(3 * TTL_S + 7_200)
     expiring.cancel()
     await asyncio.wait([expiring])
@@ -93,8 +73,7 @@ async def renamed_late(world: World) -> None:
     held = await plain.sessions.create_session(**key("one"), ttl_seconds=4 * TTL_S)
     for rest_s in (0.0, 0.0, 0.0, 3.8 * TTL_S):
         await asyncio.sleep(rest_s)
-        said = types.Content(role="user", parts=[types.Part(text="." * 1_500)])
-        await plain.sessions.append_event(held, Event(author="user", content=said))
+        await plain.sessions.append_event(held, Event(author="user", content=said("." * 1_500)))
     await asyncio.sleep(3.6 * TTL_S)
     await plain.sessions.update_session_info(**key("one"), title="late")
     assert await plain.sessions.get_session(**key("one")) is not None

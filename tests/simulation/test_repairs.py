@@ -1,17 +1,14 @@
 """A repair repairs damage beside writers, and changes nothing that is sound."""
 
 import asyncio
-from functools import partial
 from typing import Any, Final
 
-from google.adk.events import Event, EventActions
-from google.genai import types
-
 from gcp_adk_store import Store
-from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, World, simulate
 from tests.simulation.checkers import check_list
-from tests.simulation.fleet import Actor, Fleet
-from tests.simulation.test_sessions import LIMITS, key
+from tests.simulation.events import event_of
+from tests.simulation.fleet import LIMITS, Actor, Fleet, key
+from tests.simulation.raw import require_sound
 from tests.support.lengths import at_length
 from tests.support.stored import change
 
@@ -28,27 +25,15 @@ PATH: Final = "adk_apps/app/adk_users/user/adk_sessions/one"
 
 async def act(actor: Actor, step: int) -> None:
     """Append, read, or repair what a check finds."""
-    random, store, journal = actor.random(step), actor.store, actor.journal
+    random, store = actor.random(step), actor.store
     name = f"{actor.name}-{step}"
     if random.random() < 0.3:
-        await journal.call(actor.name, "repair", "one", lambda: repaired(store), seen=len)
+        await actor.call("repair", "one", lambda: repaired(store), seen=len)
         return
-    held = await journal.call(
-        actor.name, "read", "one", lambda: store.sessions.get_session(**key("one")), seen=lambda _: None
-    )
+    held = await actor.read("one")
     if held is not None:
-        text = name + "." * random.choice([0, 900])
-        event = event_of(name, text)
-        await journal.call(
-            actor.name, "append", "one", lambda: store.sessions.append_event(held, event), given=name,
-            seen=lambda _: None,
-        )  # fmt: skip
-
-
-def event_of(name: str, text: str) -> Event:
-    """Return an event that changes the state."""
-    content = types.Content(role="user", parts=[types.Part(text=text)])
-    return Event(id=name, author="user", content=content, actions=EventActions(state_delta={"changed": name}))
+        event = event_of(name, random.choice([0, 900]), changed=name)
+        await actor.append(held, event)
 
 
 async def repaired(store: Store) -> list[Any]:
@@ -67,22 +52,18 @@ async def damage(world: World, plain: Store) -> None:
 
 async def scenario(world: World) -> None:
     """A fleet appends and repairs while something damages the session."""
-    service = Service(world)
-    plain = service.beside(session_limits=LIMITS)
+    fleet = Fleet(world, session_limits=LIMITS, on_conflict="merge")
+    plain = fleet.plain
     session = await plain.sessions.create_session(**key("one"), state={"kept": "yes"})
-    await plain.sessions.append_event(session, event_of("first", "first"))
-
-    fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, on_conflict="merge"))
+    await plain.sessions.append_event(session, event_of("first", changed="first"))
     damaging = asyncio.create_task(damage(world, plain))
     await fleet.work(25, act)
     await damaging
     await asyncio.sleep(120)
     for _ in range(3):  # one fault may hide another one
         await repaired(plain)
-    faults = [fault async for fault in plain.check(full=True)]
-    assert not faults, faults
-    stored = await plain.sessions.get_session(**key("one"))
-    assert stored is not None
+    await require_sound(plain)
+    stored = await fleet.stored("one")
     check_list([event.id for event in stored.events[1:]], fleet.journal.of("append"), [])
     assert dict(stored.state) == {"kept": "yes", "changed": stored.events[-1].id}, stored.state
     assert (await plain.verify_session(**key("one"))).broken is None

@@ -7,10 +7,9 @@ from gcp_adk_store.ces import RunFailure, RuntimeSettings
 from gcp_adk_store.ces.host.invocation import Invocation
 from gcp_adk_store.ces.host.results import Answer, Delta
 from gcp_adk_store.ces.host.session_runs import SessionRuns
-from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, World, simulate
 from tests.simulation import journal
-from tests.simulation.fleet import Actor, Fleet
-from tests.simulation.test_sessions import key
+from tests.simulation.fleet import Actor, Fleet, key
 from tests.support.lengths import at_length
 
 KEY: Final = "app/user/one"
@@ -46,23 +45,21 @@ async def run(actor: Actor, name: str, *, fails: bool) -> None:
         delta = Delta(changed={"names": names}, removed=[])
         return Answer(delta=delta, error=error)
 
-    await actor.journal.call(
-        actor.name, "run", "one",
+    await actor.call(
+        "run",
+        "one",
         lambda: runs.run(Invocation.of("run_tool it", KEY, SETTINGS, {"event_id": name}), work),
-        given=name, seen=lambda done: list(done[1]["variables"]["names"]),
-    )  # fmt: skip
+        given=name,
+        seen=lambda done: list(done[1]["variables"]["names"]),
+    )
 
 
 async def scenario(world: World) -> None:
     """Let a fleet run code, then look at what it changed."""
-    service = Service(world)
-    plain = service.beside()
-    await plain.sessions.create_session(**key("one"))
-    fleet = Fleet(world, service, service.store_of)
-    await fleet.work(24, act)
-    await asyncio.sleep(200)
-    session = await plain.sessions.get_session(**key("one"))
-    assert session is not None
+    fleet = Fleet(world)
+    await fleet.plain.sessions.create_session(**key("one"))
+    await fleet.work(24, act, rest_s=200)
+    session = await fleet.stored("one")
     names = session.state.get("names", [])
     assert [event.id for event in session.events] == names, "the variable is not what the runs made of it"
     assert len(names) == len({*names}), f"a run is stored twice: {names}"

@@ -9,59 +9,38 @@ from random import Random
 from typing import Any, Final
 
 import pytest
-from google.adk.events import Event, EventActions
+from google.adk.events import Event
 from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
-from gcp_adk_store import SessionLimits, Store
-from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
+from gcp_adk_store import Store
+from gcp_adk_store.testing.simulation import Faults, World, simulate
 from tests.simulation.checkers import check_handles, check_list, check_patience, check_windows
-from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.events import event_of, ids_of
+from tests.simulation.fleet import LIMITS, Actor, Fleet, key
 from tests.simulation.journal import Call, Journal, Outcome
+from tests.simulation.raw import require_sound
 from tests.support.lengths import at_length
 
 SESSIONS: Final = ("one", "two")
-LIMITS: Final = SessionLimits(
-    seal_tail_bytes=2_000, inline_bytes=500, event_text_bytes=3_000, state_value_bytes=300
-)
-"""So small that a few events seal a segment, and that some content becomes payloads."""
 
 
-def key(session: str) -> dict[str, Any]:
-    """Return the ids of a session."""
-    return {"app_name": "app", "user_id": "user", "session_id": session}
-
-
-def event_of(actor: Actor, step: int, random: Random, part: str = "") -> Event:
+def made_in(actor: Actor, step: int, random: Random, part: str = "") -> Event:
     """Return the event of a step, with a change of state in each scope."""
     name = f"{actor.name}-{step}{part}"
-    parts = [types.Part(text=name + "." * random.choice([0, 50, 400, 4_000]))]
-    if random.random() < 0.15:
-        parts.append(types.Part.from_bytes(data=random.randbytes(800), mime_type="image/png"))
+    size = random.choice([0, 50, 400, 4_000])
+    picture = random.randbytes(800) if random.random() < 0.15 else None
     delta = {f"key {random.randrange(3)}": name, f"user:{random.randrange(2)}": name, "app:last": name}
     if random.random() < 0.1:
         delta["large"] = name * 100
-    return Event(
-        id=name,
-        author="user",
-        invocation_id=name,
-        content=types.Content(role="user", parts=parts),
-        actions=EventActions(state_delta=delta),
-    )
-
-
-async def handle_of(actor: Actor, session: str, config: GetSessionConfig | None = None) -> Session | None:
-    """Return a handle of a session: read now, and written down."""
-    kind = "read" if config is None else "window"
-    return await actor.journal.call(
-        actor.name,
-        kind,
-        session,
-        lambda: actor.store.sessions.get_session(**key(session), config=config),
-        given=None if config is None else config.num_recent_events,
-        seen=lambda found: None if found is None else [event.id for event in found.events],
-    )
+    event = event_of(name, size, **delta)
+    event.invocation_id = name
+    if picture is not None:
+        assert event.content is not None
+        assert event.content.parts is not None
+        event.content.parts.append(types.Part.from_bytes(data=picture, mime_type="image/png"))
+    return event
 
 
 async def prepare(plain: Store) -> None:
@@ -72,38 +51,32 @@ async def prepare(plain: Store) -> None:
 
 async def act(actor: Actor, step: int) -> None:
     """Read, append alone or several at once, or list."""
-    random = actor.random(step)
+    random, sessions = actor.random(step), actor.store.sessions
     session = random.choice(SESSIONS)
     action = random.choice(["read", "window", "append", "append", "append", "group", "list", "title"])
     if action == "read":
-        await handle_of(actor, session)
+        await actor.read(session)
     elif action == "window":
-        config = GetSessionConfig(num_recent_events=random.choice([0, 1, 5]))
-        held = actor.memory[session] = await handle_of(actor, session, config)
+        newest = random.choice([0, 1, 5])
+        config = GetSessionConfig(num_recent_events=newest)
+        get = partial(sessions.get_session, **key(session), config=config)
+        held = actor.memory[session] = await actor.call("window", session, get, given=newest, seen=ids_of)
         actor.memory.setdefault("windows", {})[id(held)] = held
     elif action == "list":
-        listed = await actor.journal.call(
-            actor.name,
-            "list",
-            "all",
-            lambda: actor.store.sessions.list_sessions(app_name="app", user_id="user"),
-        )
+        list_them = partial(sessions.list_sessions, app_name="app", user_id="user")
+        listed = await actor.call("list", "all", list_them)
         assert listed is None or {one.id for one in listed.sessions} == set(SESSIONS)
     elif action == "title":
-        await actor.journal.call(
-            actor.name,
-            "title",
-            session,
-            lambda: actor.store.sessions.update_session_info(**key(session), title=f"{actor.name}-{step}"),
-            given=f"{actor.name}-{step}",
-        )
+        name = f"{actor.name}-{step}"
+        update = partial(sessions.update_session_info, **key(session), title=name)
+        await actor.call("title", session, update, given=name)
     else:
         held = actor.memory.get(session)
         if held is None or random.random() < 0.3:
-            held = actor.memory[session] = await handle_of(actor, session)
+            held = actor.memory[session] = await actor.read(session)
         if held is not None:
             parts = ["a", "b", "c"] if action == "group" else [""]
-            events = [event_of(actor, step, random, part) for part in parts]
+            events = [made_in(actor, step, random, part) for part in parts]
             await asyncio.gather(*(append(actor, held, event) for event in events))
 
 
@@ -133,7 +106,7 @@ async def look_on(actor: Actor) -> None:
     for step in count():
         random = actor.random(step)
         await asyncio.sleep(random.uniform(0, 2))
-        await actor.journal.call(actor.name, "look", "all", random.choice([pages, usage, events]))
+        await actor.call("look", "all", random.choice([pages, usage, events]))
 
 
 def reads_of(session: str, looks: Iterable[Call], ids: Sequence[str]) -> list[Call]:
@@ -151,16 +124,8 @@ def reads_of(session: str, looks: Iterable[Call], ids: Sequence[str]) -> list[Ca
 
 async def append(actor: Actor, held: Session, event: Event) -> None:
     """Append *event*; a handle that conflicts is read again at the next step."""
-
-    async def work() -> Event:
-        return await actor.store.sessions.append_event(held, event)
-
     is_whole = id(held) not in actor.memory.get("windows", ())
-    done = await actor.journal.call(
-        actor.name, "append", held.id, work, given=event.id,
-        seen=lambda _: [one.id for one in held.events] if is_whole else None,
-    )  # fmt: skip
-    if done is None:
+    if not await actor.append(held, event, seen=lambda _: ids_of(held) if is_whole else None):
         actor.memory.pop(held.id, None)
 
 
@@ -188,31 +153,24 @@ async def check(journal: Journal, plain: Store, *, merging: bool) -> None:
         title = info.title
         is_named = any(call.outcome is Outcome.DONE for call in named)
         assert title in [call.given for call in named] or (title is None and not is_named)
-    assert [fault async for fault in plain.check(older_than_s=10**9, full=True)] == []
+    await require_sound(plain)
 
 
-def workload(**options: Any) -> Any:
-    """Return the scenario of a fleet whose stores have *options*."""
-
-    async def scenario(world: World) -> None:
-        service = Service(world)
-        plain = service.beside(session_limits=LIMITS)
-
-        await prepare(plain)
-        fleet = Fleet(world, service, partial(service.store_of, session_limits=LIMITS, **options))
-        process = world.process("onlooker")
-        store = service.store_of(process, session_limits=LIMITS, **options)
-        looking = process.start(look_on, Actor(world, fleet.journal, process, store))
-        await fleet.work(30, act)
-        looking.cancel()
-        await asyncio.sleep(200)  # what is late arrives
-        check_patience(fleet.journal.calls, deadline_s=LIMITS.deadline_s)
-        await check(fleet.journal, plain, merging=options.get("on_conflict") == "merge")
-
-    return scenario
+async def scenario(world: World, **options: Any) -> None:
+    """A fleet whose stores have *options*."""
+    fleet = Fleet(world, session_limits=LIMITS, **options)
+    await prepare(fleet.plain)
+    onlooker = fleet.onlooker("onlooker")
+    looking = onlooker.process.start(look_on, onlooker)
+    await fleet.work(30, act)
+    looking.cancel()
+    await asyncio.sleep(200)  # what is late arrives
+    check_patience(fleet.journal.calls, deadline_s=LIMITS.deadline_s)
+    await check(fleet.journal, fleet.plain, merging=options.get("on_conflict") == "merge")
 
 
 @pytest.mark.parametrize("on_conflict", ["raise", "merge"])
 def test_a_session_is_one_list_of_events_for_all_processes(on_conflict: str) -> None:
     """What is acknowledged is stored once and in order, what is refused never, whatever happens meanwhile."""
-    simulate(workload(on_conflict=on_conflict), seeds=range(at_length(4, 20)), faults=Faults.all(0.03))
+    seeds = range(at_length(4, 20))
+    simulate(partial(scenario, on_conflict=on_conflict), seeds=seeds, faults=Faults.all(0.03))

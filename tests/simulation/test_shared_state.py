@@ -1,11 +1,13 @@
 """The state of apps and users is a replay of what several sessions append at once."""
 
-import asyncio
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from google.adk.events import Event, EventActions
+from google.adk.sessions import Session
 
-from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, World, simulate
 from tests.simulation.checkers import check_register
 from tests.simulation.fleet import Actor, Fleet, key
 from tests.simulation.journal import Call, Outcome
@@ -15,8 +17,9 @@ USERS: Final = ("ann", "bob")
 SESSIONS: Final = ("one", "two")
 
 
-def shared_in(state: dict[str, Any]) -> dict[str, Any]:
+def shared_in(session: Session | None) -> dict[str, Any]:
     """Return the part of a session's state that other sessions have, too."""
+    state = {} if session is None else session.state
     return {name: value for name, value in state.items() if name.startswith(("app:", "user:"))}
 
 
@@ -25,44 +28,34 @@ async def act(actor: Actor, step: int) -> None:
     random = actor.random(step)
     user, session = random.choice(USERS), random.choice(SESSIONS)
     of, name = f"{user}/{session}", f"{actor.name}-{step}"
-    sessions, journal = actor.store.sessions, actor.journal
+    sessions = actor.store.sessions
     held = actor.memory.get(of)
     action = random.choice(["read", "append", "append", "append"])
     if held is None or action == "read":
-        held = await journal.call(
-            actor.name, "read", user, lambda: sessions.get_session(**key(user, session)),
-            seen=lambda found: {} if found is None else shared_in({**found.state}),
-        )  # fmt: skip
+        get = partial(sessions.get_session, **key(session, user))
+        held = await actor.call("read", user, get, seen=shared_in)
     if held is not None and action == "append":
         scopes = random.choice([("app",), ("user",), ("app", "user")])
         delta = {f"{scope}:{each}": name for scope in scopes for each in (name, "last")}
         event = Event(id=name, author="user", actions=EventActions(state_delta=delta))
-        session_of = held
-        held = await journal.call(
-            actor.name, "append", of, lambda: sessions.append_event(session_of, event), given=delta
-        ) and session_of  # fmt: skip
+        append = partial(sessions.append_event, held, event)
+        held = held if await actor.call("append", of, append, given=delta) else None
     actor.memory[of] = held
 
 
 async def scenario(world: World) -> None:
     """Let a fleet change the state that sessions share, and replay what is stored."""
-    service = Service(world)
-    plain = service.beside()
+    fleet = Fleet(world, on_conflict="merge")
+    sessions, journal = fleet.plain.sessions, fleet.journal
     for user in USERS:
         for session in SESSIONS:
-            await plain.sessions.create_session(**key(user, session))
-    fleet = Fleet(world, service, lambda process: service.store_of(process, on_conflict="merge"))
-    await fleet.work(40, act)
-    await asyncio.sleep(300)  # what is late arrives
-    journal = fleet.journal
+            await sessions.create_session(**key(session, user))
+    await fleet.work(40, act, rest_s=300)
     stored: dict[str, list[dict[str, Any]]] = {}
     for user in USERS:
         for session in SESSIONS:
-            found = await journal.call(
-                "plain", "read", user,
-                lambda user=user, session=session: plain.sessions.get_session(**key(user, session)),  # type: ignore[misc]
-                seen=lambda found: {} if found is None else shared_in({**found.state}),
-            )  # fmt: skip
+            get = partial(sessions.get_session, **key(session, user))
+            found = await journal.call("plain", "read", user, get, seen=shared_in)
             assert found is not None
             stored[f"{user}/{session}"] = [event.actions.state_delta for event in found.events]
     _check_replay(list(journal.of("read")), stored)
@@ -92,16 +85,11 @@ def _check_scopes(user: str, appends: list[Call], reads: list[Call]) -> None:
     reads = [read for read in reads if read.outcome is Outcome.DONE]
     for scope in ("app:", "user:"):
         writes = [
-            Call(call.process, call.kind, call.of, call.begun, call.given[f"{scope}last"], call.ended,
-                 call.outcome, None, call.error)
+            replace(call, given=call.given[f"{scope}last"], result=None)
             for call in appends
             if f"{scope}last" in call.given and (scope == "app:" or call.of.startswith(f"{user}/"))
-        ]  # fmt: skip
-        values = [
-            Call(read.process, read.kind, read.of, read.begun, None, read.ended, read.outcome,
-                 read.result.get(f"{scope}last"))
-            for read in reads
-        ]  # fmt: skip
+        ]
+        values = [replace(read, result=read.result.get(f"{scope}last")) for read in reads]
         check_register(None, writes, values)
         for write in writes:
             name = f"{scope}{write.given}"

@@ -5,9 +5,8 @@ import re
 from functools import partial
 from typing import Any
 
-from google.adk.events import Event, EventActions
+from google.adk.events import Event
 from google.adk.events.event_actions import EventCompaction
-from google.genai import types
 
 from gcp_adk_store import HistoryConfig, Point, Store
 from gcp_adk_store.codec.decode import StoredEvent
@@ -15,10 +14,10 @@ from gcp_adk_store.codec.packing import unpack_segment
 from gcp_adk_store.model.appends import marker_of
 from gcp_adk_store.sessions.read.window import essential
 from gcp_adk_store.testing.simulation import Fate, Faults, Service, World, simulate
-from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.events import event_of, nothing
+from tests.simulation.fleet import LIMITS, Actor, Fleet, key
 from tests.simulation.journal import Outcome
-from tests.simulation.raw import documents_below
-from tests.simulation.test_sessions import LIMITS, key
+from tests.simulation.raw import HOUR_S, documents_below, require_sound
 from tests.support.lengths import at_length
 
 FULL = HistoryConfig(history="full")
@@ -26,52 +25,43 @@ TEXT = re.compile(r'"text":"([^".]+)')
 """The name of an event, with which its text begins (`said`)."""
 
 
-def said(name: str, time: float, *, length: int, covers: list[Event] | None = None) -> Event:
+def turn(name: str, time: float, *, length: int, covers: list[Event] | None = None) -> Event:
     """Return the event of a turn, or the summary of those that it *covers*."""
-    content = types.Content(role="user", parts=[types.Part(text=name + "." * length)])
-    actions = EventActions()
+    event = event_of(name, length)
+    event.invocation_id, event.timestamp = name, time
     if covers:
-        times = [event.timestamp for event in covers]
-        actions.compaction = EventCompaction(
-            start_timestamp=min(times), end_timestamp=max(times), compacted_content=content
+        assert event.content is not None
+        times = [each.timestamp for each in covers]
+        event.actions.compaction = EventCompaction(
+            start_timestamp=min(times), end_timestamp=max(times), compacted_content=event.content
         )
-    return Event(id=name, author="user", invocation_id=name, timestamp=time, content=content, actions=actions)
+    return event
 
 
 async def act(actor: Actor, step: int) -> None:
     """Append a turn or a summary of those that were read, redact, restore, or compare."""
     random, store, name = actor.random(step), actor.store, f"{actor.name}-{step}"
-    held = await actor.journal.call(
-        actor.name, "read", "one", lambda: store.sessions.get_session(**key("one")), seen=lambda _: None
-    )
+    held = await actor.read("one", seen=nothing)
     if held is None:
         return
     action = random.choice([*["turn"] * 6, *["summary"] * 3, "compare", "redact", "restore", "archive"])
     events = held.events
     if action == "compare":
-        await actor.journal.call(actor.name, action, "one", lambda: compare(store))
+        await actor.call(action, "one", lambda: compare(store))
     elif action == "redact" and events:
         redacted = random.choice(events).id
-        await actor.journal.call(
-            actor.name, action, "one",
-            lambda: store.redact_event(**key("one"), event_id=redacted, reason="asked for"), given=redacted,
-        )  # fmt: skip
+        redact = partial(store.redact_event, **key("one"), event_id=redacted, reason="asked for")
+        await actor.call(action, "one", redact, given=redacted)
     elif action == "archive" and events:
         before = Point.after_event(random.choice(events).id)
-        await actor.journal.call(
-            actor.name, action, "one", lambda: store.sessions.archive_session(**key("one"), before=before)
-        )
+        await actor.call(action, "one", lambda: store.sessions.archive_session(**key("one"), before=before))
     elif action == "restore" and len(events) > 8:
         at = Point.after_event(random.choice(events[-4:]).id)
-        await actor.journal.call(
-            actor.name, action, "one", lambda: store.restore_session(**key("one"), at=at)
-        )
+        await actor.call(action, "one", lambda: store.restore_session(**key("one"), at=at))
     else:
         covers = events[: -random.choice([1, 2, 5])] if action == "summary" else None
-        event = said(name, actor.world.now, length=random.choice([0, 300, 900]), covers=covers)
-        await actor.journal.call(
-            actor.name, "append", "one", lambda: store.sessions.append_event(held, event), given=name
-        )
+        length = random.choice([0, 300, 900])
+        await actor.append(held, turn(name, actor.world.now, length=length, covers=covers))
 
 
 async def compare(store: Store) -> None:
@@ -125,13 +115,13 @@ async def scenario(world: World) -> None:
 
     It archives old events, and the collector takes no archive that is needed.
     """
-    service = Service(world)
     options: dict[str, Any] = {
         "session_limits": LIMITS,
         "on_conflict": "merge",
         "history": "since_compaction",
     }
-    plain = service.beside(**options)
+    fleet = Fleet(world, **options)
+    service, plain = fleet.service, fleet.plain
     await plain.sessions.create_session(**key("one"))
 
     async def read_early() -> None:
@@ -139,7 +129,6 @@ async def scenario(world: World) -> None:
         await asyncio.sleep(5)
         await compare(plain)
 
-    fleet = Fleet(world, service, partial(service.store_of, **options))
     await asyncio.gather(fleet.work(40, act), read_early())
     await asyncio.sleep(120)
     for fresh in (plain, service.beside(**options)):
@@ -153,8 +142,7 @@ async def scenario(world: World) -> None:
         assert await plain.remove_garbage(garbage), garbage
     proof = await plain.verify_session(**key("one"))
     assert proof.broken is None, proof.broken
-    faults = [fault async for fault in plain.check(older_than_s=3600, full=True)]
-    assert not faults, faults
+    await require_sound(plain, older_than_s=HOUR_S)
     damaged = [call for call in fleet.journal.calls if call.error == "StoredDataError"]
     assert not damaged, damaged
     kept = await kept_in_windows(service) | await kept_in_archives(plain)

@@ -4,9 +4,9 @@ import asyncio
 from functools import partial
 from typing import Final
 
-from a2a.types import ListTasksRequest, Message, Part, Task, TaskState, TaskStatus
+from a2a.types import ListTasksRequest, ListTasksResponse, Message, Part, Task, TaskState, TaskStatus
 
-from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, World, simulate
 from tests.simulation.checkers import check_list
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
@@ -33,28 +33,29 @@ def names_in(task: Task | None) -> list[str]:
     return [] if task is None else [message.message_id for message in task.history]
 
 
+def names_in_page(page: ListTasksResponse) -> dict[str, list[str]]:
+    """Return the same of each task of a listing."""
+    return {task.id: names_in(task) for task in page.tasks}
+
+
 async def act(actor: Actor, step: int) -> None:
     """Get a task, add a message to it, list tasks, or delete one."""
     random = actor.random(step)
-    tasks, journal = actor.store.tasks, actor.journal
+    tasks = actor.store.tasks
     owner, task_id = random.choice(OWNERS), random.choice([KEPT, KEPT, REMOVED])
     of, context, name = f"{owner}/{task_id}", context_of(owner), f"{actor.name}-{step}"
     action = random.choice(["get", "save", "save", "save", "save", "list", "delete"])
     if action == "list":
-        await journal.call(
-            actor.name, "list", owner, lambda: tasks.list(ListTasksRequest(), context),
-            seen=lambda page: {task.id: names_in(task) for task in page.tasks},
-        )  # fmt: skip
+        list_them = partial(tasks.list, ListTasksRequest(), context)
+        await actor.call("list", owner, list_them, seen=names_in_page)
     elif action == "delete":
         if task_id == REMOVED:
             actor.memory.pop(of, None)
-            await journal.call(actor.name, "delete", of, lambda: tasks.delete(task_id, context))
+            await actor.call("delete", of, lambda: tasks.delete(task_id, context))
     else:
         held: Task | None = actor.memory.get(of)
-        if held is None or journal.is_busy or action == "get" or random.random() < 0.2:
-            held = await journal.call(
-                actor.name, "get", of, lambda: tasks.get(task_id, context), seen=names_in
-            )
+        if held is None or actor.journal.is_busy or action == "get" or random.random() < 0.2:
+            held = await actor.call("get", of, lambda: tasks.get(task_id, context), seen=names_in)
         if action == "save":
             if held is None and task_id == REMOVED:
                 held = new_task(task_id)
@@ -67,7 +68,7 @@ async def act(actor: Actor, step: int) -> None:
                     await tasks.save(changed, context)
                     return True
 
-                saved = await journal.call(actor.name, "save", of, save, given=name)
+                saved = await actor.call("save", of, save, given=name)
                 if saved is None:  # its object may have what was not stored
                     held = None
         actor.memory[of] = held
@@ -86,9 +87,7 @@ async def claim(actor: Actor, owner: str, *, subscribers: int) -> None:
     """Add the next number to a task, as several subscribers of one server at once; each reads it."""
     tasks, context = actor.store.tasks, context_of(owner)
     found = [
-        await actor.journal.call(
-            actor.name, "look", owner, lambda: tasks.get(CLAIMED, context), seen=names_in
-        )
+        await actor.call("look", owner, lambda: tasks.get(CLAIMED, context), seen=names_in)
         for _ in range(subscribers)
     ]  # fmt: skip
     held = [task for task in found if task is not None]
@@ -102,9 +101,7 @@ async def claim(actor: Actor, owner: str, *, subscribers: int) -> None:
         return True
 
     of = f"{owner}/{CLAIMED}"
-    await asyncio.gather(
-        *(actor.journal.call(actor.name, "claim", of, partial(save, task), given=number) for task in held)
-    )
+    await asyncio.gather(*(actor.call("claim", of, partial(save, task), given=number) for task in held))
 
 
 def check_claimed(journal: Journal, owner: str, stored: list[str]) -> None:
@@ -147,15 +144,12 @@ def check_removed(world: World, journal: Journal, owner: str, stored: list[str])
 
 async def scenario(world: World) -> None:
     """Let servers share the tasks of two owners."""
-    service = Service(world)
-    plain = service.beside()
+    fleet = Fleet(world)
+    plain, journal = fleet.plain, fleet.journal
     for owner in OWNERS:
-        await plain.tasks.save(new_task(KEPT), context_of(owner))
-        await plain.tasks.save(new_task(CLAIMED), context_of(owner))
-    fleet = Fleet(world, service, service.store_of)
-    await fleet.work(40, act_or_claim)
-    await asyncio.sleep(300)  # what is late arrives
-    journal = fleet.journal
+        for task_id in (KEPT, CLAIMED):
+            await plain.tasks.save(new_task(task_id), context_of(owner))
+    await fleet.work(40, act_or_claim, rest_s=300)
     require_whole(journal)
     for owner in OWNERS:
         context = context_of(owner)
@@ -171,7 +165,7 @@ async def scenario(world: World) -> None:
         check_removed(world, journal, owner, names_in(await plain.tasks.get(REMOVED, context)))
         await plain.tasks.delete_owner_tasks(owner=owner)
     for collection in ("adk_tasks", "adk_pieces"):
-        left = await service.backend.documents.query("", collection, all_descendants=True)
+        left = await fleet.service.backend.documents.query("", collection, all_descendants=True)
         assert [document.path for document in left] == []
 
 

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from gcp_adk_store import Store
 from gcp_adk_store.testing.simulation import Fate, Faults, Service, World, simulate
+from tests.simulation.events import nothing, said
 from tests.simulation.fleet import LEASE_S, Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome
 from tests.simulation.linear import require_order
@@ -65,11 +66,6 @@ def test_a_caller_that_is_cancelled_while_it_waits_takes_no_turn_later() -> None
     simulate(a_cancelled_wait, seeds=range(at_length(20, 100)))
 
 
-def said(text: str) -> types.Content:
-    """Return a message of the user."""
-    return types.Content(role="user", parts=[types.Part(text=text)])
-
-
 class Parrot(BaseAgent):
     """Answers twice, after some time each, and looks something up at once before its second answer."""
 
@@ -100,13 +96,12 @@ async def act(actor: Actor, step: int) -> None:
     random = actor.random(step)
     name = f"{actor.name}-{step}"
     action = random.choice(["run", "run", "enqueue", "hold", "interrupt", "abort", "give up", "status"])
-    turns, journal = actor.store.turns, actor.journal
     if action in ("run", "enqueue", "interrupt"):
         await run(actor, name, action, random.choice(["wait", "reject"]) if action == "run" else action)
     elif action == "abort":
-        await journal.call(actor.name, "abort", "session", lambda: turns.request_abort(**KEY))
+        await actor.call("abort", "session", lambda: actor.store.turns.request_abort(**KEY))
     elif action == "status":
-        await look(journal, actor.name, actor.store)
+        await look(actor.journal, actor.name, actor.store)
     else:
         holding = asyncio.create_task(hold(actor, name, gives_up=action == "give up"))
         if action == "give up":
@@ -118,23 +113,21 @@ async def act(actor: Actor, step: int) -> None:
 async def act_or_tidy(actor: Actor, step: int) -> None:
     """Do the same, or leave a call of a tool open, answer those that are open, or take a message back."""
     random = actor.random(-step - 1)
-    name, turns, call = f"{actor.name}-{step}", actor.store.turns, actor.journal.call
+    name, turns = f"{actor.name}-{step}", actor.store.turns
     if random.random() < 0.7:
         await act(actor, step)
         return
     match random.choice(["leave open", "repair", "withdraw"]):
         case "leave open":
-            await call(actor.name, "leave open", "session", lambda: leave_open(actor, name), given=name)
+            await actor.call("leave open", "session", lambda: leave_open(actor, name), given=name)
         case "repair":
-            repair = partial(turns.repair, **KEY)
-            await call(actor.name, "repair", "session", repair, seen=lambda _: None)
+            await actor.call("repair", "session", lambda: turns.repair(**KEY), seen=nothing)
         case _:
-            status = await call(
-                actor.name, "waiting", "session", lambda: turns.status(**KEY), seen=attrgetter("waiting")
-            )
+            look = partial(turns.status, **KEY)
+            status = await actor.call("waiting", "session", look, seen=attrgetter("waiting"))
             if status is not None and status.waiting:
                 withdraw = partial(turns.withdraw, **KEY, message_id=status.waiting[-1])
-                await call(actor.name, "withdraw", status.waiting[-1], withdraw)
+                await actor.call("withdraw", status.waiting[-1], withdraw)
 
 
 async def leave_open(actor: Actor, name: str) -> None:
@@ -161,15 +154,10 @@ async def run(actor: Actor, name: str, kind: str, on_busy: Any) -> None:
     """Run an agent on a message, as a call of *kind*."""
     runner = runner_of(actor)
 
-    async def work() -> None:
-        events = actor.store.turns.run(
-            runner, **WHO, new_message=said(name), on_busy=on_busy, wait_s=10, lease_s=actor.lease_s
-        )
-        async with aclosing(events):
-            async for _ in events:
-                pass
-
-    await actor.journal.call(actor.name, kind, "session", work, given=name)
+    events = actor.store.turns.run(
+        runner, **WHO, new_message=said(name), on_busy=on_busy, wait_s=10, lease_s=actor.lease_s
+    )
+    await actor.call(kind, "session", partial(heard, events), given=name)
 
 
 async def speak(actor: Actor, step: int) -> None:
@@ -180,43 +168,39 @@ async def speak(actor: Actor, step: int) -> None:
 
 async def post(actor: Actor, step: int) -> None:
     """Leave a message without a runner, or answer those that wait."""
-    turns, call, name = actor.store.turns, actor.journal.call, f"{actor.name}-{step}"
-    random = actor.random(step)
-    if random.random() < 0.6:
+    turns, name = actor.store.turns, f"{actor.name}-{step}"
+    if actor.random(step).random() < 0.6:
         leave = partial(turns.enqueue, **KEY, new_message=said(name), message_id=name)
-        await call(actor.name, "leave", "session", leave, given=name)
-        return
+        await actor.call("leave", "session", leave, given=name)
+    else:
+        drain = partial(heard, turns.drain(runner_of(actor), **WHO, lease_s=LEASE_S))
+        await actor.call("drain", "session", drain)
 
-    async def drain() -> None:
-        async with aclosing(turns.drain(runner_of(actor), **WHO, lease_s=LEASE_S)) as events:
-            async for _ in events:
-                pass
 
-    await call(actor.name, "drain", "session", drain)
+async def heard(events: AsyncGenerator[Event, None]) -> None:
+    """Listen to a turn to its end."""
+    async with aclosing(events):
+        async for _ in events:
+            pass
 
 
 async def posted_messages(world: World) -> None:
     """Processes leave messages, which wait until some process answers them."""
-    service = Service(world)
-    plain = service.beside()
-    await plain.sessions.create_session(**KEY)
-    fleet = Fleet(world, service, service.store_of)
-    await fleet.work(14, post)
-    await asyncio.sleep(400)  # what is late arrives, and leases end
-    await end_turns(fleet.journal, plain)
-    await check(fleet.journal, plain, is_certain_at_once=True)
+    fleet = Fleet(world)
+    await prepare(fleet.plain)
+    await fleet.work(14, post, rest_s=400)  # leases end
+    await end_turns(fleet.journal, fleet.plain)
+    await check(fleet.journal, fleet.plain, is_certain_at_once=True)
 
 
 async def left_messages(world: World) -> None:
     """Processes that nothing disturbs leave messages for each other's turns, which answer all of them."""
-    service = Service(world)
-    plain = service.beside()
-    await prepare(plain)
-    fleet = Fleet(world, service, service.store_of, kills=False)
+    fleet = Fleet(world, kills=False)
+    await prepare(fleet.plain)
     await fleet.work(14, speak)
-    status = await plain.turns.status(**KEY)
+    status = await fleet.plain.turns.status(**KEY)
     assert (status.is_running, status.waiting) == (False, ()), "a turn ended over messages that wait"
-    await check(fleet.journal, plain, is_certain_at_once=True)
+    await check(fleet.journal, fleet.plain, is_certain_at_once=True)
 
 
 async def hold(actor: Actor, name: str, *, gives_up: bool) -> None:
@@ -228,17 +212,11 @@ async def hold(actor: Actor, name: str, *, gives_up: bool) -> None:
             assert session is not None
             for part in "ab":
                 event = Event(id=f"{name}{part} {turn.fence}", author="user", content=said(name))
-                await actor.journal.call(
-                    actor.name,
-                    "append",
-                    "session",
-                    lambda event=event: actor.store.sessions.append_event(session, event),  # type: ignore[misc]
-                    given=event.id,
-                )
+                await actor.append(session, event)
                 await asyncio.sleep(actor.random(0).uniform(0, actor.lease_s))
             return turn.fence
 
-    await actor.journal.call(actor.name, "give up" if gives_up else "hold", "session", work, given=name)
+    await actor.call("give up" if gives_up else "hold", "session", work, given=name)
 
 
 def turn_of(event: Event) -> int | None:
@@ -321,41 +299,34 @@ async def end_turns(journal: Journal, plain: Store) -> None:
     assert (status.is_running, status.waiting) == (False, ())
 
 
-def workload(durability: Durability) -> Any:
-    """Return the scenario of a fleet that takes turns of one session."""
-
-    async def scenario(world: World) -> None:
-        service = Service(world)
-        plain = service.beside()
-        await prepare(plain)
-        fleet = Fleet(world, service, partial(service.store_of, durability=durability))
-        await fleet.work(14, act_or_tidy if durability == "event" else act)
-        await asyncio.sleep(400)  # what is late arrives, and leases end
-        await look(fleet.journal, "plain", plain)
-        check_fences(fleet.journal, "hold", "give up", "run", "enqueue", "interrupt", "leave open", "repair")
-        await end_turns(fleet.journal, plain)
-        await check(fleet.journal, plain, is_certain_at_once=durability == "event")
-
-    return scenario
+async def scenario(world: World, *, durability: Durability) -> None:
+    """A fleet that takes turns of one session."""
+    fleet = Fleet(world, durability=durability)
+    journal, plain = fleet.journal, fleet.service.beside()
+    await prepare(plain)
+    await fleet.work(14, act_or_tidy if durability == "event" else act, rest_s=400)  # leases end
+    await look(journal, "plain", plain)
+    check_fences(journal, "hold", "give up", "run", "enqueue", "interrupt", "leave open", "repair")
+    await end_turns(journal, plain)
+    await check(journal, plain, is_certain_at_once=durability == "event")
 
 
 @pytest.mark.parametrize("durability", ["event", "turn"])
 def test_one_turn_at_a_time_and_no_message_is_lost(durability: Durability) -> None:
     """Turns follow each other, a lost one writes nothing, and each message is answered once."""
-    simulate(workload(durability), seeds=range(at_length(4, 12)), faults=Faults.all(0.02))
+    seeds = range(at_length(4, 12))
+    simulate(partial(scenario, durability=durability), seeds=seeds, faults=Faults.all(0.02))
 
 
 async def take(actor: Actor, step: int) -> None:
     """Take a turn and end it, or ask its holder to stop."""
     name = f"{actor.name}-{step}"
-    turns, journal, random = actor.store.turns, actor.journal, actor.random(step)
+    turns, random = actor.store.turns, actor.random(step)
     if random.random() < 0.3:
-        await journal.call(actor.name, "abort", "session", lambda: turns.request_abort(**KEY))
+        await actor.call("abort", "session", lambda: turns.request_abort(**KEY))
         return
-    hold = await journal.call(
-        actor.name, "take", "session", lambda: turns.take(**KEY, wait_s=20, lease_s=LEASE_S), given=name,
-        seen=lambda hold: hold.fence,
-    )  # fmt: skip
+    take_one = partial(turns.take, **KEY, wait_s=20, lease_s=LEASE_S)
+    hold = await actor.call("take", "session", take_one, given=name, seen=attrgetter("fence"))
     if hold is not None:
         async with turns.kept(hold):
             await asyncio.sleep(random.choice([random.uniform(0, 2)] * 4 + [3 * LEASE_S]))
@@ -409,11 +380,9 @@ async def look(journal: Journal, process: str, store: Store) -> None:
 
 async def leases(world: World) -> None:
     """A fleet takes turns of a session, and does nothing else."""
-    service = Service(world)
-    plain = service.beside()
+    fleet = Fleet(world)
+    plain, journal = fleet.plain, fleet.journal
     await prepare(plain)
-    fleet = Fleet(world, service, service.store_of)
-    journal = fleet.journal
     watching = asyncio.create_task(watch(journal, plain))
     await fleet.work(20, take)
     watching.cancel()

@@ -1,16 +1,15 @@
 """Copies of artifacts and uploads of browsers become versions once, in every order."""
 
-import asyncio
 from functools import partial
 from typing import Any, Final
 
 from google.genai import types
 
 from gcp_adk_store import Store
-from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
-from tests.simulation.raw import objects_of
+from tests.simulation.raw import objects_of, require_collected
 from tests.simulation.test_artifacts import LIMITS, SCOPE, text_of
 from tests.support.stored import put_upload
 
@@ -26,33 +25,24 @@ def key(filename: str) -> dict[str, Any]:
 
 async def act(actor: Actor, step: int) -> None:
     """Save, copy a version to the other artifact, finalize an upload, or load."""
-    random, artifacts, journal = actor.random(step), actor.store.artifacts, actor.journal
+    random, artifacts = actor.random(step), actor.store.artifacts
     filename, name = random.choice(FILENAMES), f"{actor.name}-{step}"
     other = FILENAMES[1 - FILENAMES.index(filename)]
     match random.choice(["save", "copy", "copy", "finalize", "finalize", "load"]):
         case "save":
             part = types.Part.from_bytes(data=name.encode(), mime_type="text/plain")
-            await journal.call(
-                actor.name, "save", filename,
-                lambda: artifacts.save_artifact(**key(filename), artifact=part), given=name,
-            )  # fmt: skip
+            save = partial(artifacts.save_artifact, **key(filename), artifact=part)
+            await actor.call("save", filename, save, given=name)
         case "copy":
             version = random.choice([None, 0])
-            await journal.call(
-                actor.name, "copy", filename,
-                lambda: artifacts.copy_artifact(**key(other), to_filename=filename, version=version),
-                given=version,
-            )  # fmt: skip
+            copy = partial(artifacts.copy_artifact, **key(other), to_filename=filename, version=version)
+            await actor.call("copy", filename, copy, given=version)
         case "finalize":
             upload = f"{random.randrange(UPLOADED):032x}"
-            await journal.call(
-                actor.name, "finalize", "one",
-                lambda: artifacts.finalize_upload(**key("one"), upload_id=upload), given=upload,
-            )  # fmt: skip
+            finalize = partial(artifacts.finalize_upload, **key("one"), upload_id=upload)
+            await actor.call("finalize", "one", finalize, given=upload)
         case _:
-            await journal.call(
-                actor.name, "load", filename, lambda: artifacts.load_artifact(**key(filename)), seen=text_of
-            )
+            await actor.call("load", filename, lambda: artifacts.load_artifact(**key(filename)), seen=text_of)
 
 
 async def stored_in(plain: Store, filename: str) -> list[str | None]:
@@ -99,19 +89,15 @@ def check_loads(journal: Journal, stored: dict[str, list[str | None]]) -> None:
 
 async def scenario(world: World) -> None:
     """Let a fleet make versions of two artifacts, of each other and of uploads."""
-    service = Service(world)
-    plain = service.beside(artifact_limits=LIMITS)
+    fleet = Fleet(world, artifact_limits=LIMITS)
+    plain = fleet.plain
     for filename in FILENAMES:
         part = types.Part.from_bytes(data=b"first", mime_type="text/plain")
         await plain.artifacts.save_artifact(**key(filename), artifact=part)
     for number in range(UPLOADED):
         upload = f"{number:032x}"
         await put_upload(plain, key("one"), upload, upload.encode())
-
-    make = partial(service.store_of, artifact_limits=LIMITS)
-    fleet = Fleet(world, service, make)
-    await fleet.work(40, act)
-    await asyncio.sleep(300)  # what is late arrives
+    await fleet.work(40, act, rest_s=300)
     stored = {filename: await stored_in(plain, filename) for filename in FILENAMES}
     for filename in FILENAMES:
         check_versions(fleet.journal, filename, stored[filename])
@@ -122,10 +108,8 @@ async def scenario(world: World) -> None:
         again = await plain.artifacts.finalize_upload(**key("one"), upload_id=upload)
         now = await plain.artifacts.load_artifact(**key("one"), version=version)
         assert (again, text_of(now)) == (version, upload), "an upload is not the version that it became"
-    await asyncio.sleep(2 * 86_400)
-    async for garbage in plain.find_garbage():
-        await plain.remove_garbage(garbage)
-    left = [name for name in await objects_of(service) if name.startswith("adk-store-uploads/")]
+    await require_collected(plain)
+    left = [name for name in await objects_of(fleet.service) if name.startswith("adk-store-uploads/")]
     assert not left, left
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from gcp_adk_store.testing.simulation import Faults, Scenario
@@ -14,7 +15,6 @@ from tests.simulation import (
     test_erasure,
     test_files,
     test_following,
-    test_following_erased,
     test_forgetting_redacted,
     test_importing,
     test_lifecycles,
@@ -27,7 +27,6 @@ from tests.simulation import (
     test_push_configs,
     test_redactions,
     test_redelivering,
-    test_refusals,
     test_renewals,
     test_repairs,
     test_runs,
@@ -38,6 +37,7 @@ from tests.simulation import (
     test_turns,
     test_uploads,
 )
+from tests.simulation.fated import FAST
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,58 +53,53 @@ class Workload:
     @property
     def faults(self) -> Faults:
         """Faults of every kind, or none."""
-        return test_refusals.FAST if self.is_fast else Faults.all(self.share)
+        return FAST if self.is_fast else Faults.all(self.share)
 
 
 WORKLOADS: Final[Mapping[str, Workload]] = {
-    "sessions": Workload(test_sessions.workload(on_conflict="raise"), 0.03),
-    "merging": Workload(test_sessions.workload(on_conflict="merge"), 0.03),
-    "turns": Workload(test_turns.workload("event"), 0.02),
-    "turns-behind": Workload(test_turns.workload("turn"), 0.02),
+    "sessions": Workload(partial(test_sessions.scenario, on_conflict="raise"), 0.03),
+    "merging": Workload(partial(test_sessions.scenario, on_conflict="merge"), 0.03),
+    "turns": Workload(partial(test_turns.scenario, durability="event"), 0.02),
+    "turns-behind": Workload(partial(test_turns.scenario, durability="turn"), 0.02),
     "leases": Workload(test_turns.leases, 0.05),
     "cancelled-wait": Workload(test_turns.a_cancelled_wait, 0.0),
     "left-messages": Workload(test_turns.left_messages, 0.0),
     "posted-messages": Workload(test_turns.posted_messages, 0.03),
     "artifacts": Workload(test_artifacts.scenario, 0.04),
-    "memories": Workload(test_memories.workload(has_vectors=False), 0.04),
-    "vectors": Workload(test_memories.workload(has_vectors=True), 0.04),
+    "memories": Workload(partial(test_memories.scenario, has_vectors=False), 0.04),
+    "vectors": Workload(partial(test_memories.scenario, has_vectors=True), 0.04),
     "forgetting": Workload(test_memories.forgetting, 0.04),
     "tasks": Workload(test_tasks.scenario, 0.04),
     "encrypted": Workload(test_encrypted.scenario, 0.04),
     "shared-state": Workload(test_shared_state.scenario, 0.04),
-    "redelivering": Workload(test_redelivering.workload(seals=True), 0.04),
-    "redelivering-tail": Workload(test_redelivering.workload(seals=False), 0.04),
-    "behind": Workload(test_behind.workload(on_conflict="raise"), 0.05),
+    "redelivering": Workload(partial(test_redelivering.scenario, seals=True), 0.04),
+    "redelivering-tail": Workload(partial(test_redelivering.scenario, seals=False), 0.04),
+    "behind": Workload(partial(test_behind.scenario, on_conflict="raise"), 0.05),
     "load": Workload(test_load.scenario, 0.04),
     "importing": Workload(test_importing.scenario, 0.03),
     "runs": Workload(test_runs.scenario, 0.04),
-    "lifecycles": Workload(test_lifecycles.workload(on_conflict="merge"), 0.03),
-    "lifecycles-dense": Workload(test_lifecycles.workload(on_conflict="merge", pause_s=0.1), 0.01),
-    "memories-dense": Workload(test_memories.workload(has_vectors=False, pause_s=0.1), 0.02),
-    "points": Workload(test_points.workload(on_conflict="raise"), 0.03),
-    "points-merging": Workload(test_points.workload(on_conflict="merge"), 0.03),
-    "redactions": Workload(test_redactions.workload(on_conflict="merge"), 0.03),
+    "lifecycles": Workload(partial(test_lifecycles.scenario, on_conflict="merge"), 0.03),
+    "lifecycles-dense": Workload(partial(test_lifecycles.scenario, on_conflict="merge", pause_s=0.1), 0.01),
+    "memories-dense": Workload(partial(test_memories.scenario, has_vectors=False, pause_s=0.1), 0.02),
+    "points": Workload(partial(test_points.scenario, on_conflict="raise"), 0.03),
+    "points-merging": Workload(partial(test_points.scenario, on_conflict="merge"), 0.03),
+    "redactions": Workload(partial(test_redactions.scenario, on_conflict="merge"), 0.03),
     "files": Workload(test_files.scenario, 0.03),
     "following": Workload(test_following.scenario, 0.03),
     "collecting": Workload(test_collecting.scenario, 0.03),
-    "erasure": Workload(test_erasure.workload(beside=False), 0.03),
-    "erasure-beside": Workload(test_erasure.workload(beside=True), 0.03),
+    "erasure": Workload(partial(test_erasure.scenario, beside=False), 0.03),
+    "erasure-beside": Workload(partial(test_erasure.scenario, beside=True), 0.03),
     "renewals": Workload(test_renewals.scenario, 0.03),
     "renamed-late": Workload(test_renewals.renamed_late, 0.0),
     "repairs": Workload(test_repairs.scenario, 0.03),
     "summaries": Workload(test_summaries.scenario, 0.03),
     "erased-keys": Workload(test_erased_keys.scenario, 0.03),
-    "following-erased": Workload(test_following_erased.scenario, 0.03),
+    "following-erased": Workload(test_following.erased, 0.03),
     "forgetting-redacted": Workload(test_forgetting_redacted.scenario, 0.03),
     "memory-ends": Workload(test_memory_ends.scenario, 0.03),
     "uploads": Workload(test_uploads.scenario, 0.04),
     "push-configs": Workload(test_push_configs.scenario, 0.03),
     "moving": Workload(test_moving.scenario, 0.02),
-    "rotation-of-two-keys": Workload(test_refusals.a_rotation_of_two_keys, 0.0),
-    "unanswered-rotation": Workload(test_refusals.an_unanswered_rotation, 0.0),
-    "forgotten-note": Workload(test_refusals.a_forgotten_note, 0.0),
-    "overtaken-task": Workload(test_refusals.a_deletion_of_a_task, 0.0, is_fast=True),
-    "overtaken-rotation": Workload(test_refusals.a_rotation, 0.0, is_fast=True),
     **{name: Workload(scenario, 0.0, is_fast=True) for name, scenario in test_lost_answers.SCENARIOS.items()},
 }
 
