@@ -1,59 +1,20 @@
-"""Scenarios of several agents, and of turns that pause, go back, are summed up or watched by plugins."""
+"""Scenarios of several agents, and of turns that pause, go back, are summed up or bring files."""
 
 from typing import Any
 
-from google.adk.agents import BaseAgent, LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
-from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents import BaseAgent, LlmAgent, ParallelAgent, SequentialAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.apps.app import EventsCompactionConfig, ResumabilityConfig
 from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
 from google.adk.events import Event, EventActions
-from google.adk.models.llm_request import LlmRequest
-from google.adk.models.llm_response import LlmResponse
-from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.plugins.save_files_as_artifacts_plugin import SaveFilesAsArtifactsPlugin
 from google.adk.tools.agent_tool import AgentTool
-from google.adk.tools.base_tool import BaseTool
-from google.adk.tools.exit_loop_tool import exit_loop
-from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from tests.contract.stage import APP, SESSION, USER, Script, Stage, Yields, agent, asked, call, say
 from tests.contract.turns import keep, write
-
-
-async def agents_in_a_row_hand_on_what_they_said(stage: Stage) -> None:
-    """Through the state, which the next one's instruction takes."""
-    first = agent([say("Ada")], name="first", output_key="name")
-    second = agent([say("Hello Ada.")], name="second", instruction="Greet {name}.")
-    await stage.create()
-    await stage.turn(stage.runner(SequentialAgent(name="row", sub_agents=[first, second])), "go")
-    stage.see(asked(second))
-    assert asked(second)[0][0].startswith("Greet Ada.")
-    assert ["user", "first", "second"] == [each.author for each in (await stage.session()).events]
-
-
-async def a_loop_ends_when_an_agent_says_so(stage: Stage) -> None:
-    """Or after as many rounds as it may take."""
-    counting = agent(
-        [call("keep", key="round", value="1")],
-        [say("more")],
-        [call("keep", key="round", value="2")],
-        [call("exit_loop")],
-        name="counting",
-        tools=[keep, exit_loop],
-    )
-    await stage.create()
-    await stage.turn(stage.runner(LoopAgent(name="loop", sub_agents=[counting], max_iterations=5)), "go")
-    assert "2" == (await stage.session()).state["round"]
-    twice = agent([say("1")], [say("2")], name="twice")
-    await stage.create("s2")
-    await stage.turn(
-        stage.runner(LoopAgent(name="loop", sub_agents=[twice], max_iterations=2)), "go", session_id="s2"
-    )
-    assert 3 == len((await stage.session("s2")).events)
 
 
 async def branches_side_by_side_do_not_hear_of_one_another(stage: Stage) -> None:
@@ -192,21 +153,6 @@ def answer(name: str, call_id: str | None, **response: Any) -> types.Content:
     return types.Content(role="user", parts=[types.Part(function_response=answered)])
 
 
-async def a_tool_that_takes_long_is_answered_in_a_later_turn(stage: Stage) -> None:
-    """By the id of its call, in another process as well."""
-    tools = [LongRunningFunctionTool(ask_manager)]
-    await stage.create()
-    asking = agent([call("ask_manager", amount=70)], [say("I asked.")], tools=tools)
-    events = await stage.turn(stage.runner(asking), "refund me")
-    (waiting,) = [event for event in events if event.long_running_tool_ids]
-    (asked_for,) = waiting.get_function_calls()
-    approved = agent([say("Refunded.")], tools=tools)
-    await stage.turn(stage.runner(approved), answer("ask_manager", asked_for.id, status="approved"))
-    stage.see(asked(approved))
-    assert "approved" in str(asked(approved))
-    await stage.session()
-
-
 async def a_turn_that_paused_is_resumed(stage: Stage) -> None:
     """As the same invocation, in an app that may, by another runner."""
 
@@ -238,26 +184,6 @@ async def a_turn_that_paused_is_resumed(stage: Stage) -> None:
     assert {waiting.invocation_id} == {event.invocation_id for event in events}
     assert "second" in {event.author for event in events}
     await stage.session()
-
-
-async def a_tool_waits_until_the_user_confirms_it(stage: Stage) -> None:
-    """And does not run where the user refuses."""
-    for session_id, confirmed in (("s1", True), ("s2", False)):
-        await stage.create(session_id)
-        acting = agent(
-            [call("keep", key="deleted", value="all")],
-            [say("Done.")],
-            [say("Over.")],
-            tools=[FunctionTool(keep, require_confirmation=True)],
-        )
-        running = stage.runner(acting)
-        events = await stage.turn(running, "delete all", session_id=session_id)
-        requests = [found for event in events for found in event.get_function_calls()]
-        (asked_for,) = [each for each in requests if each.name == "adk_request_confirmation"]
-        reply = answer("adk_request_confirmation", asked_for.id, confirmed=confirmed)
-        await stage.turn(running, reply, session_id=session_id)
-        session = await stage.session(session_id)
-        assert confirmed == ("deleted" in session.state)
 
 
 async def a_tool_asks_for_a_confirmation_of_its_own(stage: Stage) -> None:
@@ -297,66 +223,6 @@ async def old_turns_are_summed_up(stage: Stage) -> None:
     assert 5 * 2 + 2 == len(session.events)
 
 
-class Watching(BasePlugin):
-    """Changes what the user says, events and answers, and keeps count in the state."""
-
-    def __init__(self) -> None:
-        super().__init__(name="watching")
-        self.runs = 0
-
-    async def on_user_message_callback(
-        self, *, invocation_context: InvocationContext, user_message: types.Content
-    ) -> types.Content:
-        """Add to the message."""
-        assert invocation_context.session.id == SESSION
-        return types.Content(role="user", parts=[*(user_message.parts or []), say("(please)")])
-
-    async def before_run_callback(self, *, invocation_context: InvocationContext) -> types.Content | None:
-        """End the third run before it begins."""
-        assert invocation_context.user_content
-        self.runs += 1
-        return types.Content(role="model", parts=[say("No more today.")]) if self.runs > 2 else None
-
-    async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> Event:
-        """Mark the event."""
-        assert invocation_context.invocation_id == event.invocation_id
-        return event.model_copy(update={"custom_metadata": {"seen": [event.author]}})
-
-    async def before_agent_callback(self, *, agent: BaseAgent, callback_context: CallbackContext) -> None:
-        """Count."""
-        callback_context.state[f"user:{agent.name}"] = callback_context.state.get(f"user:{agent.name}", 0) + 1
-
-    async def before_model_callback(
-        self, *, callback_context: CallbackContext, llm_request: LlmRequest
-    ) -> LlmResponse | None:
-        """Answer for the model in the second turn."""
-        assert llm_request.contents
-        if callback_context.state["user:agent"] < 2:
-            return None
-        return LlmResponse(content=types.Content(role="model", parts=[say("cached")]))
-
-    async def after_tool_callback(
-        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, result: dict[str, Any]
-    ) -> dict[str, Any]:
-        """Add to what a tool answers."""
-        tool_context.state["tools"] = [tool.name, tool_args]
-        return {**result, "watched": True}
-
-
-async def a_plugin_watches_and_changes_turns(stage: Stage) -> None:
-    """What the user says, events, answers of models and tools, and whether a turn runs at all."""
-    await stage.create()
-    acting = agent([call("keep", key="n", value="1")], [say("Done.")], tools=[keep])
-    running = stage.runner(acting, plugins=[Watching()])
-    for text in ("one", "two", "three"):
-        await stage.turn(running, text)
-    stage.see(asked(acting))
-    session = await stage.session()
-    assert "(please)" in str(session.events[0].content)
-    assert 2 == session.state["user:agent"]
-    assert "No more today." in str(session.events[-1].content)
-
-
 async def files_that_a_user_sends_become_artifacts(stage: Stage) -> None:
     """By ADK's plugin, and the session keeps where they are."""
     await stage.create()
@@ -382,18 +248,13 @@ async def files_that_a_user_sends_become_artifacts(stage: Stage) -> None:
 
 
 SCENARIOS = (
-    agents_in_a_row_hand_on_what_they_said,
-    a_loop_ends_when_an_agent_says_so,
     branches_side_by_side_do_not_hear_of_one_another,
     a_conversation_is_handed_to_another_agent_and_stays_there,
     an_agent_is_a_tool_of_another,
     an_agent_of_its_own_code_yields_events,
     a_rewind_takes_state_and_artifacts_back,
-    a_tool_that_takes_long_is_answered_in_a_later_turn,
     a_turn_that_paused_is_resumed,
-    a_tool_waits_until_the_user_confirms_it,
     a_tool_asks_for_a_confirmation_of_its_own,
     old_turns_are_summed_up,
-    a_plugin_watches_and_changes_turns,
     files_that_a_user_sends_become_artifacts,
 )

@@ -1,21 +1,16 @@
-"""Scenarios of one agent: words, tools, callbacks, state, artifacts, the runner's own ways."""
+"""Scenarios of one agent: words, tools, state, artifacts, the runner's own ways."""
 
 import asyncio
 from typing import Any
 
 from google.adk.agents import BaseAgent
-from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.run_config import RunConfig, StreamingMode  # type: ignore[attr-defined]  # ADK's documents
 from google.adk.events import Event
-from google.adk.models.llm_request import LlmRequest
-from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import GetSessionConfig
-from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.load_artifacts_tool import load_artifacts_tool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
-from pydantic import BaseModel
 
 from tests.contract.stage import APP, SESSION, USER, Stage, agent, asked, call, say, words
 
@@ -31,12 +26,6 @@ async def write(name: str, text: str, tool_context: ToolContext) -> dict[str, An
     version = await tool_context.save_artifact(name, types.Part(text=text))
     loaded = await tool_context.load_artifact(name)
     return {"version": version, "names": await tool_context.list_artifacts(), "text": loaded and loaded.text}
-
-
-async def fail(tool_context: ToolContext) -> None:
-    """Change the state, then fail."""
-    tool_context.state["before"] = True
-    raise LookupError("no such invoice")
 
 
 async def the_model_is_asked_with_the_history_of_the_session(stage: Stage) -> None:
@@ -61,116 +50,6 @@ async def a_tools_answer_and_its_state_are_kept(stage: Stage) -> None:
     stage.see(asked(acting))
     session = await stage.session()
     assert {"topic": "invoices", "n": "1"} == session.state
-
-
-async def two_tools_are_called_in_one_step(stage: Stage) -> None:
-    """Their answers are one event, with the state of both."""
-    await stage.create()
-    both = [call("keep", key="a", value="1"), call("keep", key="b", value="2"), say("and words")]
-    await stage.turn(stage.runner(agent(both, [say("Done.")], tools=[keep])), "go")
-    session = await stage.session()
-    assert 2 == len(session.events[2].get_function_responses())
-    assert {"a": "1", "b": "2"} == session.state
-
-
-async def a_tool_that_fails_ends_the_turn_and_the_next_one_goes_on(stage: Stage) -> None:
-    """What was appended before stays, and what the tool changed is lost."""
-    await stage.create()
-    running = stage.runner(agent([call("fail")], [say("Sorry.")], tools=[fail]))
-    await stage.turn(running, "go")
-    assert "LookupError" in stage.seen
-    assert {} == (await stage.session()).state
-    await stage.turn(running, "again")
-    await stage.session()
-
-
-async def a_callback_answers_for_a_tool_that_failed(stage: Stage) -> None:
-    """The turn goes on with its answer."""
-
-    def answers(
-        tool: BaseTool, args: dict[str, Any], tool_context: ToolContext, error: Exception
-    ) -> dict[str, Any]:
-        tool_context.state["failed"] = tool.name
-        return {"error": str(error), "args": args}
-
-    await stage.create()
-    acting = agent([call("fail")], [say("Sorry.")], tools=[fail], on_tool_error_callback=answers)
-    await stage.turn(stage.runner(acting), "go")
-    session = await stage.session()
-    assert "fail" == session.state["failed"]
-
-
-async def callbacks_of_a_tool_change_its_arguments_and_answer(stage: Stage) -> None:
-    """Or answer in its place."""
-
-    def before(tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> dict[str, Any] | None:
-        tool_context.state[f"before_{tool.name}"] = dict(args)
-        args["value"] = args["value"].upper()
-        return {"instead": True} if args["key"] == "skip" else None
-
-    def after(
-        tool: BaseTool, args: dict[str, Any], tool_context: ToolContext, tool_response: dict[str, Any]
-    ) -> dict[str, Any]:
-        tool_context.state["after"] = [tool.name, args]
-        return {**tool_response, "after": True}
-
-    await stage.create()
-    steps = [[call("keep", key=key, value="v")] for key in ("k", "skip")]
-    acting = agent(
-        *steps, [say("Done.")], tools=[keep], before_tool_callback=before, after_tool_callback=after
-    )
-    await stage.turn(stage.runner(acting), "go")
-    session = await stage.session()
-    assert "V" == session.state["k"]
-    assert "skip" not in session.state
-
-
-async def callbacks_of_an_agent_answer_before_and_after_it(stage: Stage) -> None:
-    """One in its place, one after it; both change state."""
-
-    def before(callback_context: CallbackContext) -> types.Content | None:
-        callback_context.state["turns"] = callback_context.state.get("turns", 0) + 1
-        closed = callback_context.state.get("closed")
-        return types.Content(role="model", parts=[say("We are closed.")]) if closed else None
-
-    def after(callback_context: CallbackContext) -> types.Content:
-        callback_context.state["closed"] = True
-        return types.Content(role="model", parts=[say("Goodbye.")])
-
-    await stage.create()
-    polite = agent([say("Hello.")], before_agent_callback=before, after_agent_callback=after)
-    running = stage.runner(polite)
-    await stage.turn(running, "one")
-    await stage.turn(running, "two")
-    session = await stage.session()
-    assert {"turns": 2, "closed": True} == session.state
-
-
-async def callbacks_of_a_model_change_its_request_and_answer(stage: Stage) -> None:
-    """And answer in its place."""
-
-    def before(callback_context: CallbackContext, llm_request: LlmRequest) -> LlmResponse | None:
-        llm_request.contents[-1].parts = [say("CENSORED")]
-        callback_context.state["asked"] = callback_context.state.get("asked", 0) + 1
-        if callback_context.state["asked"] > 1:
-            return LlmResponse(content=types.Content(role="model", parts=[say("From the cache.")]))
-        return None
-
-    def after(callback_context: CallbackContext, llm_response: LlmResponse) -> LlmResponse | None:
-        callback_context.state["answered"] = True
-        assert llm_response.content
-        assert llm_response.content.parts
-        llm_response.content.parts.append(say("(checked)"))
-        return llm_response
-
-    await stage.create()
-    acting = agent([say("Secret.")], before_model_callback=before, after_model_callback=after)
-    running = stage.runner(acting)
-    await stage.turn(running, "one")
-    await stage.turn(running, "two")
-    stage.see(asked(acting))
-    assert 1 == len(asked(acting))
-    assert 2 == (await stage.session()).state["asked"]
 
 
 async def instructions_take_state_and_artifacts(stage: Stage) -> None:
@@ -259,66 +138,6 @@ async def a_turn_reads_as_much_history_as_it_is_asked_to(stage: Stage) -> None:
     assert 6 == len((await stage.session()).events)
 
 
-async def an_agent_may_get_nothing_of_the_past(stage: Stage) -> None:
-    """``include_contents="none"``."""
-    await stage.create()
-    acting = agent([say("1")], [say("2")], include_contents="none")
-    running = stage.runner(acting)
-    await stage.turn(running, "a")
-    await stage.turn(running, "b")
-    stage.see(asked(acting))
-    assert ["b"] == [each["parts"][0]["text"] for each in asked(acting)[1][1]]
-
-
-async def an_answer_with_a_schema_is_kept_as_a_value(stage: Stage) -> None:
-    """With the types that it has."""
-
-    class Invoice(BaseModel):
-        number: int
-        paid: bool
-        amounts: list[float]
-
-    await stage.create()
-    answer = '{"number": 7, "paid": false, "amounts": [0.1, 2.0]}'
-    await stage.turn(stage.runner(agent([say(answer)], output_schema=Invoice, output_key="invoice")), "go")
-    assert {"number": 7, "paid": False, "amounts": [0.1, 2.0]} == (await stage.session()).state["invoice"]
-
-
-async def a_models_error_is_an_event(stage: Stage) -> None:
-    """With its code; usage and other metadata of answers are kept, too."""
-    await stage.create()
-    acting = agent()
-    acting.model.script.extend(  # type: ignore[union-attr]  # a Script
-        [
-            LlmResponse(error_code="SAFETY", error_message="Not that."),
-            LlmResponse(
-                content=types.Content(role="model", parts=[say("Fine.")]),
-                usage_metadata=types.GenerateContentResponseUsageMetadata(
-                    prompt_token_count=12, candidates_token_count=3, total_token_count=15
-                ),
-                custom_metadata={"score": 0.5, "nested": [[1], []]},
-                finish_reason=types.FinishReason.STOP,
-            ),
-        ]
-    )
-    running = stage.runner(acting)
-    for text in ("one", "two"):
-        await stage.turn(running, text)
-    session = await stage.session()
-    assert "SAFETY" == session.events[1].error_code
-    assert {"score": 0.5, "nested": [[1], []]} == session.events[3].custom_metadata
-
-
-async def a_turn_of_too_many_calls_of_the_model_ends(stage: Stage) -> None:
-    """What was appended until then stays."""
-    await stage.create()
-    steps = [[call("keep", key="n", value=f"{n}")] for n in range(3)]
-    config = RunConfig(max_llm_calls=2)
-    await stage.turn(stage.runner(agent(*steps, tools=[keep])), "go", run_config=config)
-    assert "LlmCallsLimitExceededError" in stage.seen
-    assert "1" == (await stage.session()).state["n"]
-
-
 async def a_session_that_is_missing_is_an_error_or_made(stage: Stage) -> None:
     """By the runner's choice."""
     acting = agent([say("Hello.")])
@@ -372,22 +191,12 @@ async def sessions_of_one_user_do_not_meet_when_their_turns_do(stage: Stage) -> 
 SCENARIOS = (
     the_model_is_asked_with_the_history_of_the_session,
     a_tools_answer_and_its_state_are_kept,
-    two_tools_are_called_in_one_step,
-    a_tool_that_fails_ends_the_turn_and_the_next_one_goes_on,
-    a_callback_answers_for_a_tool_that_failed,
-    callbacks_of_a_tool_change_its_arguments_and_answer,
-    callbacks_of_an_agent_answer_before_and_after_it,
-    callbacks_of_a_model_change_its_request_and_answer,
     instructions_take_state_and_artifacts,
     the_model_asks_for_an_artifact_and_gets_it,
     a_message_of_bytes_comes_back_as_it_was,
     a_turn_may_bring_changes_of_state,
     a_streamed_answer_is_kept_once,
     a_turn_reads_as_much_history_as_it_is_asked_to,
-    an_agent_may_get_nothing_of_the_past,
-    an_answer_with_a_schema_is_kept_as_a_value,
-    a_models_error_is_an_event,
-    a_turn_of_too_many_calls_of_the_model_ends,
     a_session_that_is_missing_is_an_error_or_made,
     a_turn_without_an_event_loop_is_taken,
     sessions_of_one_user_do_not_meet_when_their_turns_do,

@@ -24,7 +24,6 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.codec.names import upload_name
 from gcp_adk_store.kernel.calls import operation
-from gcp_adk_store.kernel.ports import Embedder
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
 from gcp_adk_store.sessions.append.turn import HeldTurn
 from gcp_adk_store.tasks import PushNotificationConfigStore, TaskStore
@@ -40,6 +39,7 @@ from tools.benchmarks.memory_embedder import PartsEmbedder
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 OWNER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 MESSAGE = types.Content(role="user", parts=[types.Part(text="hello")])
+ONE_EACH = {"seal_tail_bytes": 1}
 ALL_SCOPES = {"mine": "m" * 200, "small": 1, "user:mine": "u" * 200, "app:mine": "a" * 200}
 
 
@@ -63,21 +63,39 @@ def event(number: int, *, picture: bool = False, delta: dict[str, Any] | None = 
 class Operation:
     """One call of a service."""
 
-    writes = True
-    """Whether it changes anything."""
-    atomic = True
-    """Whether it happens as a whole or not at all; else it may be left half done until it is called again."""
+    def __init__(
+        self,
+        call: Callable[..., Any] | None = None,
+        *,
+        writes: bool = True,
+        atomic: bool = True,
+        **options: Any,
+    ) -> None:
+        """Prepare *call*, which gets what the caller has at hand; a class that acts by itself has none.
+
+        Args:
+            call: What is called.
+            writes: Whether it changes anything.
+            atomic: Whether it happens as a whole or not at all; else it may be left half done until it is
+                called again.
+            options: Of the session service; ``bucket`` says where its large content lies.
+        """
+        self._call = call
+        self.writes = writes
+        self.atomic = atomic
+        self._options = options
 
     async def prepare(self, world: World) -> None:
         """Make what is there before."""
 
     async def attach(self, world: World) -> Any:
         """Return what the caller has at hand: services, a session."""
-        raise NotImplementedError
+        return world.sessions(acting=True, **self._options)
 
     async def act(self, held: Any) -> Any:
         """Do it; the steps of this are what fails."""
-        raise NotImplementedError
+        assert self._call is not None
+        return await self._call(held)
 
     async def recover(self, world: World) -> None:
         """Do what a caller does who does not know the outcome."""
@@ -93,15 +111,18 @@ class Operation:
         """Return what a failed call must leave as it was."""
         del held
 
+    def small_segments(self, world: World) -> SessionService:
+        """Return a service of which each event is a segment of its own."""
+        return world.sessions(limits=ONE_EACH, **self._options)
+
 
 class Create(Operation):
     """``create_session``."""
 
     def __init__(self, *, expired: bool = False, state: dict[str, Any] | None = None, **options: Any) -> None:
-        self._options = options
+        super().__init__(atomic=not expired, **options)  # the old one goes first
         self._state = state
         self._expired = expired
-        self.atomic = not expired  # the old one goes first
 
     async def prepare(self, world: World) -> None:
         """Make another session of the user, and an expired one of the id."""
@@ -111,9 +132,6 @@ class Create(Operation):
             old = await service.create_session(**WHO, ttl_seconds=1, state={"old": "o" * 200})
             await service.append_event(old, event(0, picture=True))
             world.now = NOW + 2
-
-    async def attach(self, world: World) -> Any:
-        return world.sessions(acting=True, **self._options)
 
     async def act(self, held: Any) -> Any:
         return await held.create_session(**WHO, state=self._state)
@@ -144,7 +162,7 @@ class Append(Operation):
         self._bare = bare
         self._ttl_seconds = ttl_seconds
         self._make = make
-        self._options = options
+        super().__init__(**options)
 
     async def prepare(self, world: World) -> None:
         """Make the session and its earlier events."""
@@ -298,18 +316,17 @@ class TakeTurn(Operation):
 class Turning(Turns):
     """Turns whose renewal is a call."""
 
+    held: HeldTurn
+
     @operation
-    async def renew(self, hold: HeldTurn, *, app_name: str, user_id: str, session_id: str) -> None:
+    async def renew(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Do what a heartbeat does."""
         del app_name, user_id, session_id
-        await self._leases.renew(hold)
+        await self._leases.renew(self.held)
 
 
 class DuringTurn(Operation):
     """Any call during a turn of the session in which two messages wait."""
-
-    def __init__(self, call: Callable[[Turning, HeldTurn], Any]) -> None:
-        self._call = call
 
     async def prepare(self, world: World) -> None:
         """Make the session."""
@@ -324,11 +341,8 @@ class DuringTurn(Operation):
         turns = Turning(world.sessions(acting=True))
         stored = await others._leases.header(KEY)
         assert stored.turn is not None
-        hold = HeldTurn(turns.sessions.storage, KEY, stored, stored.turn, lease_s=DAY_S, since=0.0)
-        return turns, hold
-
-    async def act(self, held: Any) -> Any:
-        return await self._call(*held)
+        turns.held = HeldTurn(turns.sessions.storage, KEY, stored, stored.turn, lease_s=DAY_S, since=0.0)
+        return turns
 
 
 class WholeTurn(TakeTurn):
@@ -382,36 +396,22 @@ class Describe(Operation):
         await service.append_event(held, event(0))
         await service.update_session_info(**WHO, title="old", labels={"old": "x", "kept": "x"})
 
-    async def attach(self, world: World) -> Any:
-        return world.sessions(acting=True)
-
-    async def act(self, held: Any) -> Any:
-        return await held.update_session_info(**WHO, title="new", labels={"old": None, "new": "x"})
-
 
 class Delete(Operation):
     """``delete_session``."""
 
-    atomic = False
-
     def __init__(self, events: int, **options: Any) -> None:
+        super().__init__(lambda service: service.delete_session(**WHO), atomic=False, **options)
         self._events = events
-        self._options = options
 
     async def prepare(self, world: World) -> None:
         """Make a session with segments and payloads, and one that stays."""
-        service = world.sessions(limits={"seal_tail_bytes": 1}, **self._options)
+        service = self.small_segments(world)
         stays = await service.create_session(**OWNER, session_id="stays")
         await service.append_event(stays, event(0, picture=True, delta=ALL_SCOPES))
         held = await service.create_session(**WHO)
         for number in range(self._events):
             await service.append_event(held, event(number, picture=True))
-
-    async def attach(self, world: World) -> Any:
-        return world.sessions(acting=True, **self._options)
-
-    async def act(self, held: Any) -> Any:
-        return await held.delete_session(**WHO)
 
 
 class Fork(Operation):
@@ -426,15 +426,15 @@ class Fork(Operation):
         large: bool = True,
         **options: Any,
     ) -> None:
+        super().__init__(**options)
         self._events = events
         self._at = at
         self._large = large
         self._artifacts = artifacts
-        self._options = options
 
     async def prepare(self, world: World) -> None:
         """Make a session with segments and payloads of every kind, and artifacts."""
-        service = world.sessions(limits={"seal_tail_bytes": 1}, **self._options)
+        service = self.small_segments(world)
         held = await service.create_session(**WHO, state=ALL_SCOPES if self._large else None)
         for number in range(self._events):
             delta = {"mine": f"{number}" * 200} if self._large else {}
@@ -447,7 +447,7 @@ class Fork(Operation):
         await world.collect()  # values that were replaced
 
     async def attach(self, world: World) -> Any:
-        sessions = world.sessions(acting=True, limits={"seal_tail_bytes": 1}, **self._options)
+        sessions = world.sessions(acting=True, limits=ONE_EACH, **self._options)
         artifacts = world.artifacts(acting=True) if self._artifacts else None
         return Store(sessions=sessions, artifacts=artifacts), []
 
@@ -501,18 +501,18 @@ class Replace(Operation):
     """An import over a session that is there."""
 
     def __init__(self, events: int, **options: Any) -> None:
+        super().__init__(**options)
         self._events = events
-        self._options = options
 
     async def prepare(self, world: World) -> None:
         """Make a session with segments and payloads."""
-        service = world.sessions(limits={"seal_tail_bytes": 1}, **self._options)
+        service = self.small_segments(world)
         held = await service.create_session(**WHO, state={"mine": "m" * 200})
         for number in range(2):
             await service.append_event(held, event(number, picture=True))
 
     async def attach(self, world: World) -> Any:
-        return Importing(world.sessions(acting=True, limits={"seal_tail_bytes": 1}, **self._options))
+        return Importing(world.sessions(acting=True, limits=ONE_EACH, **self._options))
 
     async def act(self, held: Any) -> Any:
         events = [event(10 + number, picture=number == 0) for number in range(self._events)]
@@ -522,16 +522,14 @@ class Replace(Operation):
 class EraseUser(Operation):
     """``erase_user``, of a session with segments and payloads, perhaps with artifacts."""
 
-    atomic = False
-
-    def __init__(self, *, artifacts: bool = False, bucket: bool = False) -> None:
+    def __init__(self, *, artifacts: bool = False, **options: Any) -> None:
+        super().__init__(atomic=False, **options)
         self._artifacts = artifacts
-        self._bucket = bucket
 
     async def prepare(self, world: World) -> None:
         """Make two users, and erase a third one: the store then has its key."""
         for user in ("user", "other"):
-            service = world.sessions(bucket=self._bucket, limits={"seal_tail_bytes": 1})
+            service = self.small_segments(world)
             session = await service.create_session(app_name="app", user_id=user, session_id="s")
             await service.append_event(session, event(0, picture=True, delta={"user:mine": "u" * 200}))
         if self._artifacts:
@@ -543,7 +541,7 @@ class EraseUser(Operation):
 
     def _store(self, world: World, *, acting: bool = False) -> Store:
         artifacts = world.artifacts(acting=acting) if self._artifacts else None
-        return Store(sessions=world.sessions(acting=acting, bucket=self._bucket), artifacts=artifacts)
+        return Store(sessions=world.sessions(acting=acting, **self._options), artifacts=artifacts)
 
     async def attach(self, world: World) -> Any:
         return self._store(world, acting=True)
@@ -555,14 +553,13 @@ class EraseUser(Operation):
 class Restore(Operation):
     """``restore_session``, of a session with segments and payloads, perhaps with artifacts."""
 
-    def __init__(self, *, artifacts: bool = False, keep: int = 3, **options: Any) -> None:
+    def __init__(self, *, artifacts: bool = False, **options: Any) -> None:
+        super().__init__(lambda store: store.restore_session(**WHO, at=Point.position(3)), **options)
         self._artifacts = artifacts
-        self._at = Point.position(keep)
-        self._options = options
 
     async def prepare(self, world: World) -> None:
         """Make turns that change state and files."""
-        service = world.sessions(limits={"seal_tail_bytes": 1}, **self._options)
+        service = self.small_segments(world)
         files = world.artifacts()
         held = await service.create_session(**WHO, state={"small": 0, "mine": "i" * 200})
         for number in range(6):
@@ -578,72 +575,50 @@ class Restore(Operation):
         service = world.sessions(acting=True, **self._options)
         return Store(sessions=service, artifacts=world.artifacts(acting=True) if self._artifacts else None)
 
-    async def act(self, held: Any) -> Any:
-        return await held.restore_session(**WHO, at=self._at)
 
+class Segmented(Operation):
+    """Any call on a session of four segments with payloads and state."""
 
-class Redact(Operation):
-    """``redact_event``, of an event in a segment, with a payload and state."""
-
-    def __init__(self, **options: Any) -> None:
-        self._options = options
+    def __init__(self, call: Callable[[Any], Any], *, archived: bool = False, **options: Any) -> None:
+        super().__init__(call, **options)
+        self._archived = archived
 
     async def prepare(self, world: World) -> None:
-        """Make events with pictures and large values, and a title that repeats one."""
-        service = world.sessions(limits={"seal_tail_bytes": 1}, **self._options)
+        """Make events with pictures and large values, a title that repeats one, and perhaps an archive."""
+        service = self.small_segments(world)
         held = await service.create_session(**WHO, state={"mine": "i" * 200})
         for number in range(4):
             made = event(number, picture=True, delta={"mine": f"{number}" * 200, f"of {number}": "v" * 200})
             await service.append_event(held, made)
         await service.update_session_info(**WHO, title="Event 1")
         await world.collect()
-
-    async def attach(self, world: World) -> Any:
-        return world.sessions(acting=True, **self._options)
-
-    async def act(self, held: Any) -> Any:
-        return await held.redact_event(**WHO, event_id="event-1", reason="ticket", state=True)
+        if self._archived:
+            await service.archive_session(**WHO, before=Point.position(3))
 
 
-class Archive(Redact):
-    """``archive_session``, of two of four segments."""
-
-    async def act(self, held: Any) -> Any:
-        return await held.archive_session(**WHO, before=Point.position(2))
+async def redact(service: SessionService) -> object:
+    """Redact an event in a segment, with a payload and state."""
+    return await service.redact_event(**WHO, event_id="event-1", reason="ticket", state=True)
 
 
-class RedactArchived(Redact):
-    """``redact_event``, of an archived event."""
-
-    async def prepare(self, world: World) -> None:
-        """Archive the events, too."""
-        await super().prepare(world)
-        service = world.sessions(limits={"seal_tail_bytes": 1}, **self._options)
-        await service.archive_session(**WHO, before=Point.position(3))
+async def archive(service: SessionService) -> object:
+    """Archive two of the segments."""
+    return await service.archive_session(**WHO, before=Point.position(2))
 
 
 class Read(Operation):
     """Any reading of sessions, compared with what it returns undisturbed."""
 
-    writes = False
-
-    def __init__(self, read: Callable[[Any], Any], **options: Any) -> None:
-        self._read = read
-        self._options = options
+    def __init__(self, call: Callable[[Any], Any], **options: Any) -> None:
+        super().__init__(call, writes=False, **options)
 
     async def prepare(self, world: World) -> None:
         """Make two sessions with segments and payloads."""
-        service = world.sessions(limits={"seal_tail_bytes": 1}, **self._options)
+        service = self.small_segments(world)
         for session_id in ("session", "other"):
             held = await service.create_session(**OWNER, session_id=session_id)
             await service.append_event(held, event(0, picture=True, delta=ALL_SCOPES))
             await service.append_event(held, event(1, picture=True))
-
-    async def attach(self, world: World) -> Any:
-        return world.sessions(acting=True, **self._options)
-
-    async def act(self, held: Any) -> Any:
-        return await self._read(held)
 
 
 class Artifacts(Operation):
@@ -653,15 +628,12 @@ class Artifacts(Operation):
         self,
         call: Callable[[ArtifactService], Any],
         *,
-        writes: bool = True,
-        atomic: bool = True,
         known: bool = False,
         saves: int | None = None,
+        **kind: bool,
     ) -> None:
         """Prepare *call*; *saves* is the number of the version that it makes."""
-        self._call = call
-        self.writes = writes
-        self.atomic = atomic
+        super().__init__(call, **kind)
         self._known = known
         self._saves = saves
 
@@ -681,44 +653,25 @@ class Artifacts(Operation):
             await service.save_artifact(**WHO, filename="f", artifact=types.Part(text="known"))
         return service
 
-    async def act(self, held: Any) -> Any:
-        return await self._call(held)
-
     async def recover(self, world: World) -> None:
         """Call again; save again only what is not there."""
         service = world.artifacts()
         if self._saves is None or self._saves not in await service.list_versions(**WHO, filename="f"):
-            await self._call(service)
+            await self.act(service)
 
 
 class Memories(Operation):
     """Any call of the memory service, after four events were remembered, three of them in a shard."""
 
-    def __init__(
-        self,
-        call: Callable[[MemoryService], Any],
-        *,
-        writes: bool = True,
-        atomic: bool = True,
-        bucket: bool = False,
-    ) -> None:
-        self._call = call
-        self.writes = writes
-        self.atomic = atomic
-        self._bucket = bucket
-
     async def prepare(self, world: World) -> None:
         """Remember three events, which become a shard, and one more; and one of another user."""
-        service = world.memories(bucket=self._bucket)
+        service = world.memories(**self._options)
         await service.add_events_to_memory(**OWNER, events=[memorable(n, words=3000) for n in (0, 1, 4)])
         await service.add_events_to_memory(**OWNER, events=[memorable(2)])
         await service.add_events_to_memory(app_name="app", user_id="stays", events=[memorable(3)])
 
     async def attach(self, world: World) -> Any:
-        return world.memories(bucket=self._bucket, acting=True)
-
-    async def act(self, held: Any) -> Any:
-        return await self._call(held)
+        return world.memories(**self._options, acting=True)
 
 
 class Vectors(Operation):
@@ -727,19 +680,6 @@ class Vectors(Operation):
     Their vectors are in a document, and that of one more event is in the head.
     """
 
-    def __init__(
-        self,
-        call: Callable[[MemoryService], Any],
-        *,
-        embedder: Embedder,
-        writes: bool = True,
-        atomic: bool = True,
-    ) -> None:
-        self._call = call
-        self._embedder = embedder
-        self.writes = writes
-        self.atomic = atomic
-
     async def prepare(self, world: World) -> None:
         """Remember the events, in two steps."""
         service = world.memories(embedder=PartsEmbedder(4096))
@@ -747,10 +687,7 @@ class Vectors(Operation):
             await service.add_events_to_memory(**OWNER, events=[event(number) for number in numbers])
 
     async def attach(self, world: World) -> Any:
-        return world.memories(acting=True, embedder=self._embedder)
-
-    async def act(self, held: Any) -> Any:
-        return await self._call(held)
+        return world.memories(acting=True, **self._options)
 
 
 def memorable(number: int, *, words: int = 2) -> Event:
@@ -777,15 +714,12 @@ class A2aTasks(Operation):
         kind: type[Any],
         call: Callable[[Any, Task | None], Any],
         *,
-        writes: bool = True,
-        atomic: bool = True,
         known: bool = False,
+        **more: bool,
     ) -> None:
         """Prepare *call*; if *known*, it gets the task in pieces as its store returned it."""
+        super().__init__(lambda held: call(*held), **more)
         self._kind = kind
-        self._call = call
-        self.writes = writes
-        self.atomic = atomic
         self._known = known
 
     async def prepare(self, world: World) -> None:
@@ -801,9 +735,6 @@ class A2aTasks(Operation):
     async def attach(self, world: World) -> Any:
         store = world.tasks(self._kind, acting=True)
         return store, await store.get("large", CALLER) if self._known else None
-
-    async def act(self, held: Any) -> Any:
-        return await self._call(*held)
 
 
 CALLER, ANOTHER = of("caller"), of("another")
@@ -858,10 +789,10 @@ OPERATIONS: dict[str, Operation] = {
     "append": Append(),
     "append to all scopes with chunks": Append(**LARGE_CHANGE),
     "append to all scopes with a bucket": Append(**LARGE_CHANGE, bucket=True),
-    "append that seals": Append(earlier=2, limits={"seal_tail_bytes": 1}),
+    "append that seals": Append(earlier=2, limits=ONE_EACH),
     "append that merges": Append(others=True, on_conflict="merge", **LARGE_CHANGE),
     "append without a marker": Append(bare=True, **LARGE_CHANGE),
-    "append that renews chunks": Append(ttl_seconds=20_000, limits={"seal_tail_bytes": 1}),
+    "append that renews chunks": Append(ttl_seconds=20_000, limits=ONE_EACH),
     "append that renews objects": Append(ttl_seconds=20_000, bucket=True),
     "append in a turn": AppendInTurn(**LARGE_CHANGE),
     "append in a turn that merges": AppendInTurn(others=True, on_conflict="merge"),
@@ -869,14 +800,16 @@ OPERATIONS: dict[str, Operation] = {
     "appends that are stored behind": AppendBehind(),
     "begin of a turn": TakeTurn(),
     "begin and end of a turn": WholeTurn(),
-    "renewal of a turn": DuringTurn(lambda turns, hold: turns.renew(hold, **WHO)),
-    "request to stop": DuringTurn(lambda turns, _: turns.request_abort(**WHO)),
+    "renewal of a turn": DuringTurn(lambda turns: turns.renew(**WHO)),
+    "request to stop": DuringTurn(lambda turns: turns.request_abort(**WHO)),
     "message that waits": DuringTurn(
-        lambda turns, _: turns.enqueue(**WHO, new_message=MESSAGE, message_id="m2")
+        lambda turns: turns.enqueue(**WHO, new_message=MESSAGE, message_id="m2")
     ),
-    "message that is withdrawn": DuringTurn(lambda turns, _: turns.withdraw(**WHO, message_id="m0")),
+    "message that is withdrawn": DuringTurn(lambda turns: turns.withdraw(**WHO, message_id="m0")),
     "repair": Repair(),
-    "describe": Describe(),
+    "describe": Describe(
+        lambda service: service.update_session_info(**WHO, title="new", labels={"old": None, "new": "x"})
+    ),
     "delete": Delete(0),
     "delete with segments and chunks": Delete(2),
     "delete with segments and objects": Delete(2, bucket=True),
@@ -888,9 +821,9 @@ OPERATIONS: dict[str, Operation] = {
     "replace by an import in several commits": Replace(5, bucket=True),
     "erase a user with objects and artifacts": EraseUser(artifacts=True, bucket=True),
     "restore": Restore(),
-    "redact": Redact(bucket=True),
-    "redact an archived event": RedactArchived(bucket=True),
-    "archive": Archive(bucket=True),
+    "redact": Segmented(redact, bucket=True),
+    "redact an archived event": Segmented(redact, archived=True, bucket=True),
+    "archive": Segmented(archive, bucket=True),
     "restore with objects and artifacts": Restore(artifacts=True, bucket=True),
     "get": Read(lambda service: service.get_session(**WHO)),
     "get with objects": Read(lambda service: service.get_session(**WHO), bucket=True),
