@@ -3,17 +3,14 @@
 from typing import Any
 
 from google.adk.agents import BaseAgent, LlmAgent, ParallelAgent, SequentialAgent
-from google.adk.agents.invocation_context import InvocationContext
 from google.adk.apps.app import EventsCompactionConfig, ResumabilityConfig
 from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
-from google.adk.events import Event, EventActions
 from google.adk.plugins.save_files_as_artifacts_plugin import SaveFilesAsArtifactsPlugin
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
-from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from tests.contract.stage import APP, SESSION, USER, Script, Stage, Yields, agent, asked, call, say
+from tests.contract.stage import APP, SESSION, USER, Script, Stage, agent, asked, call, say
 from tests.contract.turns import keep, write
 
 
@@ -81,32 +78,6 @@ async def an_agent_is_a_tool_of_another(stage: Stage) -> None:
     assert asked(inner)[0][0].startswith("For invoices.")
     assert "yes" == (await stage.session()).state["inner"]
     assert {"inner.txt": [types.Part(text="made inside")]} == await stage.files()
-
-
-async def an_agent_of_its_own_code_yields_events(stage: Stage) -> None:
-    """With state, metadata and actions, of which the session keeps all but what is partial or temporary."""
-
-    def makes(ctx: InvocationContext) -> list[Event]:
-        count = ctx.session.state.get("count", 0)
-        return [
-            Event(author="", partial=True, content=types.Content(parts=[say("par")])),
-            Event(
-                author="",
-                content=types.Content(role="model", parts=[say(f"{count}")]),
-                actions=EventActions(state_delta={"count": count + 1, "temp:x": 1, "app:total": count}),
-                custom_metadata={"source": ["a", 1]},
-                turn_complete=True,
-            ),
-            Event(author="", actions=EventActions(state_delta={"list": [count]}, escalate=True)),
-        ]
-
-    await stage.create()
-    running = stage.runner(Yields(name="own", makes=makes))
-    for text in ("a", "b"):
-        await stage.turn(running, text)
-    session = await stage.session()
-    assert {"count": 2, "app:total": 1, "list": [1]} == session.state
-    assert 6 == len(session.events)
 
 
 async def a_rewind_takes_state_and_artifacts_back(stage: Stage) -> None:
@@ -186,23 +157,6 @@ async def a_turn_that_paused_is_resumed(stage: Stage) -> None:
     await stage.session()
 
 
-async def a_tool_asks_for_a_confirmation_of_its_own(stage: Stage) -> None:
-    """What it asks is kept in its event's actions."""
-
-    def erase(tool_context: ToolContext) -> dict[str, Any]:
-        """Erase everything."""
-        tool_context.request_confirmation(hint="Really?", payload={"days": [1, 2]})
-        return {"waits": True}
-
-    await stage.create()
-    await stage.turn(stage.runner(agent([call("erase")], [say("Wait.")], tools=[erase])), "go")
-    session = await stage.session()
-    (asked_for,) = [
-        each for event in session.events for each in event.actions.requested_tool_confirmations.values()
-    ]
-    assert ("Really?", {"days": [1, 2]}) == (asked_for.hint, asked_for.payload)
-
-
 async def old_turns_are_summed_up(stage: Stage) -> None:
     """The model reads the summary in their place; the session keeps all."""
     summing = Script(script=[[say("SUMMARY ONE")], [say("SUMMARY TWO")]])
@@ -251,10 +205,8 @@ SCENARIOS = (
     branches_side_by_side_do_not_hear_of_one_another,
     a_conversation_is_handed_to_another_agent_and_stays_there,
     an_agent_is_a_tool_of_another,
-    an_agent_of_its_own_code_yields_events,
     a_rewind_takes_state_and_artifacts_back,
     a_turn_that_paused_is_resumed,
-    a_tool_asks_for_a_confirmation_of_its_own,
     old_turns_are_summed_up,
     files_that_a_user_sends_become_artifacts,
 )

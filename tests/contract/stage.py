@@ -2,12 +2,11 @@
 
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from google.adk.agents import BaseAgent, LlmAgent
-from google.adk.agents.invocation_context import InvocationContext
 from google.adk.apps import App
 from google.adk.artifacts import BaseArtifactService
 from google.adk.events import Event
@@ -63,17 +62,6 @@ class Script(BaseLlm):
             for word in [word for part in answer if part.text for word in part.text.split()]:
                 yield LlmResponse(content=types.Content(role="model", parts=[say(word)]), partial=True)
         yield LlmResponse(content=types.Content(role="model", parts=list(answer)))
-
-
-class Yields(BaseAgent):
-    """An agent that yields events which a function makes."""
-
-    makes: Callable[[InvocationContext], Iterable[Event]]
-
-    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
-        for made in self.makes(ctx):
-            made.author, made.invocation_id, made.branch = self.name, ctx.invocation_id, ctx.branch
-            yield made
 
 
 def agent(*script: Sequence[types.Part], name: str = "agent", **options: Any) -> LlmAgent:

@@ -44,7 +44,7 @@ async def stages(project: str, adk_store_bucket: str) -> AsyncIterator[tuple[Sta
         await close_services()
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 async def test_a_caller_of_adk_sees_the_same(scenario: Scenario, stages: tuple[Stage, Stage]) -> None:
     """Events, state, artifacts and errors, but for ids and times that ADK draws anew each time."""
