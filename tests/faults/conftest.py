@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from random import Random
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -13,15 +13,32 @@ import pytest
 import requests
 from google.adk.events import Event, EventActions
 from google.cloud.firestore import Client
+from google.genai import types
 
-from gcp_adk_store import Garbage, SessionService
+from gcp_adk_store import (
+    ArtifactService,
+    FirestoreSessionService,
+    Garbage,
+    GcsArtifactService,
+    SessionLimits,
+    SessionService,
+)
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults import Call, Fault, Plan
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.support.clock import PassingTime, in_days
 from tests.support.lengths import at_length
 from tests.support.small_pieces import use_small_pieces
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
+FILE: dict[str, Any] = {**WHO, "filename": "file"}
+NAME = "app/user/session/file/0"
+"""Of the object of its first version."""
+TEXT = types.Part(text="one")
+LARGE = b"0123456789abcdef" * 20_000
+"""Over the piece of one request: an upload takes three."""
+Stored = Callable[[], dict[str, bytes]]
+Act = Callable[[ArtifactService], Awaitable[object]]
 SESSION_PATH = "adk_apps/app/adk_users/user/adk_sessions/session"
 
 Case = TypeVar("Case")
@@ -101,6 +118,21 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def service(storage_proxy: StorageProxy, adk_store_bucket: str) -> ArtifactService:
+    """A service of artifacts that talks through the proxy."""
+    assert storage_proxy.address
+    return GcsArtifactService(adk_store_bucket)
+
+
+@pytest.fixture
+def sessions(storage_proxy: StorageProxy, adk_store_bucket: str, project: str) -> SessionService:
+    """Sessions whose large values lie in the bucket, behind the proxy."""
+    assert storage_proxy.address
+    limits = SessionLimits(state_value_bytes=10)
+    return FirestoreSessionService(project=project, bucket=adk_store_bucket, limits=limits)
+
+
+@pytest.fixture
 def stored_tail(
     firestore_emulator: Emulator, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[], list[str]]]:
@@ -113,7 +145,7 @@ def stored_tail(
 
 
 @pytest.fixture
-def stored_objects(storage_emulator: Emulator, adk_store_bucket: str) -> Callable[[], dict[str, bytes]]:
+def stored_objects(storage_emulator: Emulator, adk_store_bucket: str) -> Stored:
     """Read all objects of the bucket straight from the emulator, with plain HTTP: name -> bytes."""
     objects = f"{storage_emulator.address}/storage/v1/b/{adk_store_bucket}/o"
 

@@ -6,11 +6,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from google.adk.agents import LlmAgent
 from google.adk.artifacts import BaseArtifactService, InMemoryArtifactService
 from google.adk.events import Event, EventActions
-from google.adk.runners import Runner
-from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
+from google.adk.sessions import BaseSessionService, InMemorySessionService
 from google.genai import types
 
 from gcp_adk_store import OutcomeUnknownError, Store, UnavailableError
@@ -32,7 +30,6 @@ from gcp_adk_store.testing.faults import (
 )
 from gcp_adk_store.testing.faults.services import FaultyArtifactService, FaultySessionService
 from tests.faults.conftest import WHO
-from tests.support.repeating_model import RepeatingModel
 
 FILE: dict[str, Any] = {**WHO, "filename": "file"}
 TEXT = types.Part(text="one")
@@ -286,19 +283,3 @@ async def test_every_call_of_the_artifacts_can_fail(artifacts: FaultyArtifactSer
     assert [] == await artifacts.inner.list_versions(**FILE)
     assert Counter(refuse=1, lose=7) == artifacts.figures.faults
     assert 8 == artifacts.figures.calls.total()
-
-
-async def test_an_agent_meets_the_failure_in_its_turn(sessions: FaultySessionService) -> None:
-    """A runner on a wrapped service; the model's answer is what is not stored."""
-    agent = LlmAgent(name="agent", model=RepeatingModel(), instruction="Answer.")
-    runner = Runner(app_name="app", agent=agent, session_service=sessions)
-    await sessions.create_session(**WHO)
-    sessions.plan = only("append_event", nth(1, Refuse()))
-    message = types.Content(role="user", parts=[types.Part(text="hello")])
-    with pytest.raises(UnavailableError):
-        async for _ in runner.run_async(user_id="user", session_id="session", new_message=message):
-            pass
-    found = await sessions.get_session(**WHO)
-
-    assert isinstance(found, Session)
-    assert ["user"] == [stored.author for stored in found.events]

@@ -2,7 +2,6 @@
 
 import io
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -19,12 +18,9 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.testing.faults import Fault, Garble, Plan, Refuse, from_nth, no_faults, nth, only
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
-from tests.faults.conftest import WHO
+from tests.faults.conftest import FILE, LARGE, WHO, Act
 
-FILE: dict[str, Any] = {**WHO, "filename": "file"}
-TEXT = types.Part(text="some words")
-LARGE = b"0123456789abcdef" * 20_000  # over the piece of one request
-Act = Callable[[ArtifactService], Awaitable[object]]
+WORDS = types.Part(text="some words")
 
 
 def answers(body: bytes, *, with_headers: bool = True) -> Garble:
@@ -61,10 +57,10 @@ READS: list[tuple[str, Act]] = [
     ("list", lambda service: service.list_artifact_keys(**WHO)),
 ]
 WRITES: list[tuple[str, Act]] = [
-    ("upload", lambda service: service.save_artifact(**FILE, artifact=TEXT)),
+    ("upload", lambda service: service.save_artifact(**FILE, artifact=WORDS)),
     ("upload", lambda service: service.save_artifact_file(**FILE, source=io.BytesIO(LARGE))),
     ("rewrite", lambda service: service.copy_artifact(**FILE, to_filename="file")),
-    ("list", lambda service: service.save_artifact(**FILE, artifact=TEXT)),
+    ("list", lambda service: service.save_artifact(**FILE, artifact=WORDS)),
 ]
 GARBLED = [(*write, 0) for write in WRITES] + [(*WRITES[1], number) for number in (1, 2)]
 """Each request of each write: what is large goes in three."""
@@ -75,7 +71,7 @@ async def bucket(storage_proxy: StorageProxy, adk_store_bucket: str) -> str:
     """A bucket with one version of an artifact, behind the proxy."""
     assert storage_proxy.address
     service = GcsArtifactService(adk_store_bucket)
-    await service.save_artifact(**FILE, artifact=TEXT)
+    await service.save_artifact(**FILE, artifact=WORDS)
     await service.close()
     return adk_store_bucket
 
@@ -224,7 +220,7 @@ async def test_a_deletion_that_is_answered_without_a_body_is_done(
     """Cloud Storage answers 204, other servers of its API 200: no request is repeated."""
     service = GcsArtifactService(bucket)
     for _ in range(19):
-        await service.save_artifact(**FILE, artifact=TEXT)
+        await service.save_artifact(**FILE, artifact=WORDS)
     storage_proxy.plan = only("delete", lambda _: Garble(lambda _: b"", status=200))
     before = storage_proxy.figures.calls.total()
     await service.delete_artifact(**FILE)

@@ -2,25 +2,19 @@
 
 import io
 import json
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
-from google.genai import types
 
 from gcp_adk_store import (
     ArtifactService,
-    FirestoreSessionService,
     GcsArtifactService,
-    SessionLimits,
+    SessionService,
     StoredDataError,
 )
 from gcp_adk_store.testing.faults import Garble, from_nth, only
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
-from tests.faults.conftest import WHO, garbage_of
+from tests.faults.conftest import FILE, NAME, TEXT, Act, garbage_of
 
-FILE: dict[str, Any] = {**WHO, "filename": "file"}
-NAME = "app/user/session/file/0"
 FIELDS = {"size": "size", "generation": "generation", "timeCreated": "time_created"}
 
 
@@ -39,11 +33,10 @@ def without(field: str, value: str | None = None) -> Garble:
 
 
 @pytest.fixture
-async def service(storage_proxy: StorageProxy, adk_store_bucket: str) -> ArtifactService:
-    """A service with one version, which it has forgotten, behind the proxy."""
-    assert storage_proxy.address
-    await GcsArtifactService(adk_store_bucket).save_artifact(**FILE, artifact=types.Part(text="one"))
-    return GcsArtifactService(adk_store_bucket)
+async def saved(service: ArtifactService, adk_store_bucket: str) -> ArtifactService:
+    """The service, which does not know that it has one version."""
+    await GcsArtifactService(adk_store_bucket).save_artifact(**FILE, artifact=TEXT)
+    return service
 
 
 @pytest.mark.parametrize(
@@ -60,38 +53,33 @@ async def service(storage_proxy: StorageProxy, adk_store_bucket: str) -> Artifac
     ],
 )
 async def test_an_object_without_a_field_is_named(
-    storage_proxy: StorageProxy,
-    service: ArtifactService,
-    read: Callable[[ArtifactService], Awaitable[object]],
+    storage_proxy: StorageProxy, saved: ArtifactService, read: Act
 ) -> None:
     """By whichever method reads it."""
     for field, name in FIELDS.items():
         storage_proxy.plan = only(("list", "metadata"), from_nth(0, without(field)))
         with pytest.raises(StoredDataError) as caught:
-            await read(service)
+            await read(saved)
 
         assert str(caught.value).endswith(f": object '{NAME}' has no {name}")
 
 
 async def test_an_object_whose_field_is_damaged_is_named(
-    storage_proxy: StorageProxy, service: ArtifactService
+    storage_proxy: StorageProxy, saved: ArtifactService
 ) -> None:
     """Without what stands there."""
     for field, name in FIELDS.items():
         storage_proxy.plan = only("list", from_nth(0, without(field, "secret")))
         with pytest.raises(StoredDataError) as caught:
-            await service.list_artifact_versions(**FILE)
+            await saved.list_artifact_versions(**FILE)
 
         assert str(caught.value).endswith(f": the {name} of object '{NAME}' cannot be read")
 
 
 async def test_a_payload_without_a_size_is_named_to_a_collector(
-    storage_proxy: StorageProxy, adk_store_bucket: str, project: str
+    storage_proxy: StorageProxy, sessions: SessionService
 ) -> None:
     """It is neither collected nor passed over."""
-    sessions = FirestoreSessionService(
-        project=project, bucket=adk_store_bucket, limits=SessionLimits(state_value_bytes=10)
-    )
     storage_proxy.plan = only("list", lambda _: without("size"))
     with pytest.raises(StoredDataError, match=r"object 'adk-payloads/.*' has no size"):
         await garbage_of(sessions)

@@ -4,10 +4,11 @@ import pytest
 from google.genai import types
 
 from gcp_adk_store import (
+    ArtifactService,
     FirestoreSessionService,
-    GcsArtifactService,
     OutcomeUnknownError,
     SessionLimits,
+    SessionService,
     StoreError,
 )
 from gcp_adk_store.testing.faults import Lose, Refuse, no_faults, nth, only
@@ -17,10 +18,9 @@ from tests.faults.conftest import WHO, garbage_of
 
 
 async def test_a_deletion_that_is_forbidden_midway_does_not_say_that_nothing_was_written(
-    storage_proxy: StorageProxy, adk_store_bucket: str
+    storage_proxy: StorageProxy, service: ArtifactService
 ) -> None:
     """One version is under a hold: the others are gone."""
-    service = GcsArtifactService(adk_store_bucket)
     for number in range(3):
         await service.save_artifact(**WHO, filename="a", artifact=types.Part(text=f"{number}"))
     storage_proxy.plan = only("delete", nth(2, Refuse("PERMISSION_DENIED")))
@@ -34,19 +34,16 @@ async def test_a_deletion_that_is_forbidden_midway_does_not_say_that_nothing_was
 
 
 async def test_a_deletion_of_a_session_without_leave_for_the_bucket_says_that_the_session_is_gone(
-    storage_proxy: StorageProxy, adk_store_bucket: str, project: str
+    storage_proxy: StorageProxy, sessions: SessionService
 ) -> None:
     """AccessDeniedError would say that nothing was written."""
-    service = FirestoreSessionService(
-        project=project, bucket=adk_store_bucket, limits=SessionLimits(state_value_bytes=10)
-    )
-    await service.create_session(**WHO, state={"large": "x" * 100})
+    await sessions.create_session(**WHO, state={"large": "x" * 100})
     storage_proxy.plan = only("list", lambda _: Refuse("PERMISSION_DENIED"))
     with pytest.raises(StoreError) as caught:
-        await service.delete_session(**WHO)
+        await sessions.delete_session(**WHO)
     storage_proxy.plan = no_faults
 
-    assert await service.get_session(**WHO) is None
+    assert await sessions.get_session(**WHO) is None
     assert isinstance(caught.value, OutcomeUnknownError)
 
 

@@ -2,40 +2,29 @@
 
 import asyncio
 import io
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 import requests
-from google.adk.events import Event, EventActions
-from google.genai import types
+from google.adk.events import Event
 
 from gcp_adk_store import (
     AccessDeniedError,
     ArtifactService,
-    FirestoreSessionService,
-    GcsArtifactService,
     OutcomeUnknownError,
-    SessionLimits,
     SessionService,
     StoreError,
 )
 from gcp_adk_store.testing.faults import Call, Fault, Plan, Refuse, no_faults, nth, only
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
-from tests.faults.conftest import WHO, garbage_of
+from tests.faults.conftest import FILE, LARGE, NAME, TEXT, WHO, Act, Stored, garbage_of
 from tests.support.clock import Clock
 
-FILE: dict[str, Any] = {**WHO, "filename": "file"}
 KNOWN: dict[str, Any] = {**WHO, "filename": "known"}
-NAME = "app/user/session/file/0"
-TEXT = types.Part(text="one")
 FORBIDDEN = Refuse(412)
-LARGE = b"0123456789abcdef" * 20_000  # over the piece of one request
 HANDFUL = 6
-Stored = Callable[[], dict[str, bytes]]
-Act = Callable[[ArtifactService], Awaitable[object]]
 
 
 def always(methods: str | tuple[str, ...]) -> Plan:
@@ -46,13 +35,6 @@ def always(methods: str | tuple[str, ...]) -> Plan:
 def last_piece(call: Call) -> Fault | None:
     """Forbid what would complete an upload of two pieces: its third request."""
     return FORBIDDEN if call.number % 3 == 2 else None
-
-
-@pytest.fixture
-def service(storage_proxy: StorageProxy, adk_store_bucket: str) -> ArtifactService:
-    """A service that talks through the proxy."""
-    assert storage_proxy.address
-    return GcsArtifactService(adk_store_bucket)
 
 
 async def finalize(service: ArtifactService) -> None:
@@ -112,13 +94,22 @@ async def test_one_refusal_that_nothing_explains_is_not_believed(
     assert TEXT == await service.load_artifact(**FILE)
 
 
-async def test_a_save_that_was_lost_and_then_forbidden_is_unknown(
-    storage_proxy: StorageProxy, service: ArtifactService
+@pytest.mark.parametrize(
+    ("kind", "call"),
+    [
+        ("upload", lambda s: s.save_artifact(**FILE, artifact=TEXT)),
+        ("delete", lambda s: s.delete_artifact(**KNOWN)),
+    ],
+    ids=["save", "deletion"],
+)
+async def test_a_write_that_was_lost_and_then_forbidden_is_unknown(
+    storage_proxy: StorageProxy, service: ArtifactService, kind: str, call: Act
 ) -> None:
     """Its first request may be on its way: AccessDeniedError would say that nothing was written."""
-    storage_proxy.plan = only("upload", lambda call: Refuse(503) if call.number == 0 else FORBIDDEN)
+    await service.save_artifact(**KNOWN, artifact=TEXT)
+    storage_proxy.plan = only(kind, lambda call: Refuse(503) if call.number == 0 else FORBIDDEN)
     with pytest.raises(StoreError) as caught:
-        await service.save_artifact(**FILE, artifact=TEXT)
+        await call(service)
 
     assert OutcomeUnknownError is type(caught.value)
 
@@ -147,18 +138,6 @@ async def test_what_a_policy_forbids_to_delete_is_not_called_deleted(
     assert {NAME: b"one"} == stored_objects()
 
 
-async def test_a_deletion_that_was_lost_and_then_forbidden_is_unknown(
-    storage_proxy: StorageProxy, service: ArtifactService
-) -> None:
-    """Its first request may be on its way."""
-    await service.save_artifact(**FILE, artifact=TEXT)
-    storage_proxy.plan = only("delete", lambda call: Refuse(503) if call.number == 0 else FORBIDDEN)
-    with pytest.raises(StoreError) as caught:
-        await service.delete_artifact(**FILE)
-
-    assert OutcomeUnknownError is type(caught.value)
-
-
 @pytest.mark.parametrize(
     ("kind", "call"),
     [
@@ -184,14 +163,6 @@ async def test_what_a_policy_forbids_to_read_is_a_typed_error(
     assert storage_proxy.figures.calls.total() - before <= HANDFUL
 
 
-@pytest.fixture
-def sessions(storage_proxy: StorageProxy, adk_store_bucket: str, project: str) -> SessionService:
-    """Sessions whose large values lie in the bucket."""
-    assert storage_proxy.address
-    limits = SessionLimits(state_value_bytes=10)
-    return FirestoreSessionService(project=project, bucket=adk_store_bucket, limits=limits)
-
-
 async def test_large_content_that_a_policy_forbids_to_put_is_a_typed_error(
     storage_proxy: StorageProxy, sessions: SessionService
 ) -> None:
@@ -205,18 +176,6 @@ async def test_large_content_that_a_policy_forbids_to_put_is_a_typed_error(
     assert AccessDeniedError is type(caught.value)
     assert sent <= HANDFUL
     assert await sessions.get_session(**WHO) is None
-
-
-async def test_large_content_that_a_policy_forbids_to_mark_is_a_typed_error(
-    storage_proxy: StorageProxy, sessions: SessionService
-) -> None:
-    """It is there, and putting it again is for a collector to see."""
-    session = await sessions.create_session(**WHO, state={"large": "x" * 100})
-    storage_proxy.plan = always("patch")
-    with pytest.raises(AccessDeniedError, match="gcloud org-policies list"):
-        await sessions.append_event(
-            session, Event(author="me", actions=EventActions(state_delta={"other": "x" * 100}))
-        )
 
 
 async def test_large_content_that_a_policy_forbids_to_renew_is_a_typed_error(

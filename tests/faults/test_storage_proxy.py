@@ -5,13 +5,12 @@ import contextlib
 import http.client
 import io
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 import requests
-from google.genai import types
 
 from gcp_adk_store import ArtifactService, GcsArtifactService, OutcomeUnknownError, UnavailableError
 from gcp_adk_store.testing.emulators import Emulator, create_bucket
@@ -30,26 +29,15 @@ from gcp_adk_store.testing.faults import (
     only,
 )
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
-from tests.faults.conftest import WHO, observing
+from tests.faults.conftest import FILE, NAME, TEXT, Stored, observing
 from tests.support.clock import PassingTime
 from tests.support.peak_memory import Peak
 from tests.support.small_pieces import PIECE_BYTES
 
-FILE: dict[str, Any] = {**WHO, "filename": "file"}
-NAME = "app/user/session/file/0"
-TEXT = types.Part(text="one")
 MIB = 2**20
-LARGE = bytes(range(256)) * (5 * PIECE_BYTES // 512)  # three pieces
+THREE_PIECES = bytes(range(256)) * (5 * PIECE_BYTES // 512)
 OVER_S = 120
 """After so many seconds a call is given up, by default."""
-Stored = Callable[[], dict[str, bytes]]
-
-
-@pytest.fixture
-def service(storage_proxy: StorageProxy, adk_store_bucket: str) -> ArtifactService:
-    """A service that talks through the proxy."""
-    assert storage_proxy.address
-    return GcsArtifactService(adk_store_bucket)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +55,7 @@ def service(storage_proxy: StorageProxy, adk_store_bucket: str) -> ArtifactServi
 )
 async def test_an_outage_leaves_in_the_bucket_what_its_fault_says(
     storage_proxy: StorageProxy,
-    adk_store_bucket: str,
+    service: ArtifactService,
     stored_objects: Stored,
     fault: Fault,
     raised: type[Exception],
@@ -75,7 +63,6 @@ async def test_an_outage_leaves_in_the_bucket_what_its_fault_says(
     passing: PassingTime,
 ) -> None:
     """An upload whose answer is lost is there, one that was refused or never arrived whole is not."""
-    service = GcsArtifactService(adk_store_bucket)
     storage_proxy.plan, met = observing(only("upload", from_nth(0, fault)))
     save = asyncio.create_task(service.save_artifact(**FILE, artifact=TEXT))
     assert await asyncio.to_thread(met.wait, 60)
@@ -107,11 +94,7 @@ async def test_one_fault_costs_a_retry_and_no_version(
 @pytest.mark.parametrize("kind", ["list", "media", "metadata", "delete"])
 @pytest.mark.parametrize("fault", [Refuse(503), Lose(), Cut(), Cut("request")], ids=repr)
 async def test_other_requests_are_repeated_too(
-    storage_proxy: StorageProxy,
-    service: ArtifactService,
-    stored_objects: Stored,
-    kind: str,
-    fault: Fault,
+    storage_proxy: StorageProxy, service: ArtifactService, stored_objects: Stored, kind: str, fault: Fault
 ) -> None:
     """Also those without a body to cut."""
     await service.save_artifact(**FILE, artifact=TEXT)
@@ -129,12 +112,12 @@ async def test_a_download_that_is_cut_is_fetched_again_and_whole(
     storage_proxy: StorageProxy, service: ArtifactService
 ) -> None:
     """In every piece of a file, and at its first bytes as in the middle."""
-    await service.save_artifact_file(**FILE, source=io.BytesIO(LARGE))
+    await service.save_artifact_file(**FILE, source=io.BytesIO(THREE_PIECES))
     storage_proxy.plan = only("media", lambda call: Cut() if call.number % 2 == 0 else None)
     target = io.BytesIO()
     await service.load_artifact_to(**FILE, target=target)
 
-    assert LARGE == target.getvalue()
+    assert THREE_PIECES == target.getvalue()
     assert Counter(cut=3) == storage_proxy.figures.faults
 
 
@@ -172,10 +155,9 @@ def test_a_refusal_says_when_to_come_back(
 
 
 async def test_a_request_that_was_delayed_arrives_after_its_caller_gave_up(
-    storage_proxy: StorageProxy, adk_store_bucket: str, stored_objects: Stored, passing: PassingTime
+    storage_proxy: StorageProxy, service: ArtifactService, stored_objects: Stored, passing: PassingTime
 ) -> None:
     """As on a network that is slow."""
-    service = GcsArtifactService(adk_store_bucket)
     late = Hold()
     storage_proxy.plan = only("upload", from_nth(0, late))
     save = asyncio.create_task(service.save_artifact(**FILE, artifact=TEXT))
@@ -223,12 +205,12 @@ async def test_a_resumable_upload_stays_behind_the_proxy(
 ) -> None:
     """Its pieces too, whichever of its requests goes wrong."""
     storage_proxy.plan = only("upload", nth(number, fault))
-    version = await service.save_artifact_file(**FILE, source=io.BytesIO(LARGE))
+    version = await service.save_artifact_file(**FILE, source=io.BytesIO(THREE_PIECES))
     loaded = io.BytesIO()
     await service.load_artifact_to(**FILE, target=loaded)
 
     assert 0 == version
-    assert LARGE == loaded.getvalue()
+    assert THREE_PIECES == loaded.getvalue()
     assert Counter({fault.kind: 1}) == storage_proxy.figures.faults
     assert storage_proxy.figures.calls["upload"] >= 5
 

@@ -1,15 +1,10 @@
 """A2A messages and the tasks that the store keeps of them have no metadata that only ADK may write."""
 
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
-from a2a.client import ClientConfig, ClientFactory
-from a2a.types import AgentCard, AgentInterface, GetTaskRequest, Message, Part, Role, SendMessageRequest
-from google.adk.cli.fast_api import get_fast_api_app
+from a2a.types import GetTaskRequest
 from google.adk.cli.service_registry import ServiceRegistry
 
 import gcp_adk_store
@@ -17,6 +12,7 @@ from gcp_adk_store import Store
 from tests.adk_server.conftest import registry  # noqa: F401  # a fixture
 from tests.support.server_end import close_services
 from tests.support.traces import in_folder, traces
+from tests.tasks.adk_clients import client_of_adk, said
 
 AGENT = """
 from google.adk.apps import App
@@ -46,43 +42,20 @@ async def test_a_task_has_no_metadata_of_adks(
     (tmp_path / "agents/bank").mkdir(parents=True)
     (tmp_path / "agents/bank/__init__.py").write_text("")
     (tmp_path / "agents/bank/agent.py").write_text(AGENT)
-    url = "http://server/a2a/bank"
-    card: dict[str, Any] = {
-        "name": "bank",
-        "description": "d",
-        "version": "1",
-        "supportedInterfaces": [{"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
-        "capabilities": {},
-        "defaultInputModes": ["text"],
-        "defaultOutputModes": ["text"],
-        "skills": [],
-    }
-    (tmp_path / "agents/bank/agent.json").write_text(json.dumps(card))
     gcp_adk_store.register()
     assert registry is not None
-    app = get_fast_api_app(
-        agents_dir="agents",
-        web=False,
-        a2a=True,
+    client = client_of_adk(
+        "bank",
         session_service_uri=f"firestore+local://{tmp_path}/store",
         task_store_uri=f"firestore+local://{tmp_path}/tasks",
     )
-    http = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://server")
-    interface = AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version="1.0")
-    mine = AgentCard(name="bank", supported_interfaces=[interface])
-    client = ClientFactory(ClientConfig(httpx_client=http, streaming=False)).create(mine)
-    said = Message(role=Role.ROLE_USER, message_id="m", parts=[Part(text="rent")])
-    (answer,) = [answer async for answer in client.send_message(SendMessageRequest(message=said))]
+    (answer,) = [answer async for answer in client.send_message(said("rent"))]
     found = await client.get_task(GetTaskRequest(id=answer.task.id))
     await close_services()
     async with Store.local(tmp_path / "store") as store:
         listed = await store.sessions.list_sessions(app_name="bank", user_id=None)
-        ids: dict[str, Any] = {
-            "app_name": "bank",
-            "user_id": listed.sessions[0].user_id,
-            "session_id": listed.sessions[0].id,
-        }
-        session = await store.sessions.get_session(**ids)
+        (one,) = listed.sessions
+        session = await store.sessions.get_session(app_name="bank", user_id=one.user_id, session_id=one.id)
 
     assert session is not None
     assert "__adk_internal_fc_hmac" in session.model_dump_json()

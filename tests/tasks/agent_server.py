@@ -45,17 +45,22 @@ class Notes(AgentExecutor):
         await TaskUpdater(event_queue, context.task_id, context.context_id).cancel()
 
 
-def app(store: Store) -> Starlette:
-    """Return the server of the agent."""
-    card = AgentCard(
+def card_at(url: str) -> AgentCard:
+    """Return the card of an agent that is served at *url*."""
+    return AgentCard(
         name="notes",
         description="Notes down",
         version="1",
-        supported_interfaces=[AgentInterface(url="/", protocol_binding="JSONRPC", protocol_version="1.0")],
+        supported_interfaces=[AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version="1.0")],
         capabilities=AgentCapabilities(streaming=True, push_notifications=True),
         default_input_modes=["text"],
         default_output_modes=["text"],
     )
+
+
+def app(store: Store) -> Starlette:
+    """Return the server of the agent."""
+    card = card_at("/")
     handler = DefaultRequestHandler(
         agent_executor=Notes(),
         task_store=store.tasks,

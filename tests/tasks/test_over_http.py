@@ -9,9 +9,6 @@ import httpx
 import pytest
 from a2a.client import Client, ClientConfig, ClientFactory
 from a2a.types import (
-    AgentCapabilities,
-    AgentCard,
-    AgentInterface,
     GetTaskPushNotificationConfigRequest,
     GetTaskRequest,
     ListTasksRequest,
@@ -26,6 +23,7 @@ from a2a.types import (
 
 from tests.adk_server.process import Server
 from tests.support.ready_programs import ready_programs
+from tests.tasks.agent_server import card_at
 
 Start = Callable[[], Server]
 
@@ -51,14 +49,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def client_of(server: Server, http: httpx.AsyncClient) -> Client:
     """Return the SDK's client of a server."""
-    card = AgentCard(
-        name="notes",
-        supported_interfaces=[
-            AgentInterface(url=server.url, protocol_binding="JSONRPC", protocol_version="1.0")
-        ],
-        capabilities=AgentCapabilities(streaming=True, push_notifications=True),
-    )
-    return ClientFactory(ClientConfig(httpx_client=http)).create(card)
+    return ClientFactory(ClientConfig(httpx_client=http)).create(card_at(server.url))
 
 
 def message(text: str, task: Task | None = None) -> SendMessageRequest:

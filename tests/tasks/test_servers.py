@@ -1,6 +1,5 @@
 """ADK's servers find the store of tasks by its URI, and the document's code runs."""
 
-import json
 import logging
 import shutil
 import subprocess
@@ -9,20 +8,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from a2a.client import ClientConfig, ClientFactory
 from a2a.types import (
     AgentCapabilities,
     AgentCard,
-    AgentInterface,
     GetTaskRequest,
-    Message,
-    Part,
-    Role,
-    SendMessageRequest,
 )
-from google.adk.cli.fast_api import get_fast_api_app
 from google.adk.cli.service_registry import ServiceRegistry, load_services_module
 
 import gcp_adk_store
@@ -32,6 +23,7 @@ from gcp_adk_store.tasks import FirestoreTaskStore, TaskStore
 from tests.adk_server.conftest import AGENTS, registry  # noqa: F401  # a fixture
 from tests.support.documents import blocks
 from tests.support.server_end import close_services
+from tests.tasks.adk_clients import client_of_adk, said
 from tests.tasks.agent_server import Notes
 from tests.tasks.conftest import ANN, task
 
@@ -138,41 +130,18 @@ async def test_adks_server_keeps_the_tasks_of_its_agents_in_the_store(
     """A new server on the same URI returns the task of the one before."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(AGENTS / "notes", tmp_path / "agents/notes")
-    url = "http://server/a2a/notes"
-    interface = {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
-    card: dict[str, Any] = {
-        "name": "notes",
-        "description": "d",
-        "version": "1",
-        "supportedInterfaces": [interface],
-    }
-    card |= {"capabilities": {}, "defaultInputModes": ["text"], "defaultOutputModes": ["text"], "skills": []}
-    (tmp_path / "agents/notes/agent.json").write_text(json.dumps(card))
     gcp_adk_store.register()
     assert registry is not None
-
-    def client() -> Any:
-        app = get_fast_api_app(
-            agents_dir="agents",
-            web=False,
-            a2a=True,
-            session_service_uri=f"firestore+local://{tmp_path}/store",
-            artifact_service_uri=f"gs+local://{tmp_path}/store",
-            task_store_uri=f"firestore+local://{tmp_path}/store",
-        )
-        http = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://server")
-        mine = AgentCard(
-            name="notes",
-            supported_interfaces=[
-                AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version="1.0")
-            ],
-        )
-        return ClientFactory(ClientConfig(httpx_client=http, streaming=False)).create(mine)
-
-    said = Message(role=Role.ROLE_USER, message_id="m", parts=[Part(text="buy milk")])
-    (answer,) = [answer async for answer in client().send_message(SendMessageRequest(message=said))]
+    place = f"{tmp_path}/store"
+    uris = {
+        "session_service_uri": f"firestore+local://{place}",
+        "artifact_service_uri": f"gs+local://{place}",
+        "task_store_uri": f"firestore+local://{place}",
+    }
+    client = client_of_adk("notes", **uris)
+    (answer,) = [answer async for answer in client.send_message(said("buy milk"))]
     await close_services()
-    found = await client().get_task(GetTaskRequest(id=answer.task.id))
+    found = await client_of_adk("notes", **uris).get_task(GetTaskRequest(id=answer.task.id))
 
     assert found.id
     assert "Noted. 1 in all." in str(found)
