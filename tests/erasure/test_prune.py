@@ -18,7 +18,7 @@ from gcp_adk_store.cli.command import command
 from gcp_adk_store.testing.conformance.running import read
 from tests.erasure.conftest import LIMITS, said
 from tests.support.clock import DAY_S, in_days
-from tests.support.stored import collection, fields_of, put
+from tests.support.stored import collection
 
 APP = "app"
 OF_ALL: dict[str, Any] = {"app_name": APP, "user_id": "u"}
@@ -117,17 +117,6 @@ async def test_data_of_users_without_sessions_goes_only_if_asked(store: Store) -
     found = await store.memory.search_memory(app_name=APP, user_id="here", query="remember")
     assert 1 == len(found.memories)
     assert [] == (await store.memory.search_memory(app_name=APP, user_id="gone", query="remember")).memories
-
-
-async def test_what_cannot_be_read_stays_and_is_counted(store: Store) -> None:
-    """A session of a newer release is nobody's to judge."""
-    path = "adk_apps/app/adk_users/u/adk_sessions/newer"
-    await put(store, path, {"format": 99})
-
-    report = await store.prune(app_name=APP, keep_latest=0)
-
-    assert (0, 1) == (report.pruned_sessions, report.unreadable)
-    assert {"format": 99} == await fields_of(store, path)
 
 
 @pytest.mark.parametrize(

@@ -80,35 +80,27 @@ async def test_a_file_is_what_inline_bytes_are(
     assert {"in", "out"} == names_in(tmp_path)
 
 
-async def test_a_version_shows_size_generation_and_checksums(artifacts: GcsArtifactService) -> None:
-    """Beside what ADK asks for: enough to compare a file with it."""
-    data = b"bytes"
-    await artifacts.save_artifact(**FILM, artifact=binary(data))
-    await artifacts.save_artifact(**FILM, artifact=binary(data))
+async def test_a_version_of_a_file_is_described(artifacts: GcsArtifactService) -> None:
+    """With size, generation and checksums: enough to compare a file with it."""
+    metadata: dict[str, Any] = {"n": [1, None]}
+    for _ in range(2):
+        source = io.BytesIO(b"bytes")
+        await artifacts.save_artifact_file(
+            **FILM, source=source, display_name="Ünï", custom_metadata=metadata
+        )
     both = await artifacts.list_artifact_versions(**FILM)
     one = await artifacts.get_artifact_version(**FILM, version=0)
     latest = await artifacts.get_artifact_version(**FILM)
 
+    blob = types.Blob(data=b"bytes", mime_type="application/octet-stream", display_name="Ünï")
+    assert types.Part(inline_data=blob) == await artifacts.load_artifact(**FILM)
     assert both == [one, latest]
     assert one is not None
     assert latest is not None
     assert one.generation < latest.generation
-    assert (5, base64.b64encode(hashlib.md5(data).digest()).decode()) == (one.size, one.md5)  # noqa: S324  # GCS's
-    assert base64.b64encode(google_crc32c.value(data).to_bytes(4, "big")).decode() == one.crc32c
-
-
-async def test_metadata_and_display_name_come_with_a_file(artifacts: GcsArtifactService) -> None:
-    """As with any other artifact."""
-    await artifacts.save_artifact_file(
-        **FILM, source=io.BytesIO(b"x"), display_name="Ünï", custom_metadata={"n": [1, None]}
-    )
-    loaded = await artifacts.load_artifact(**FILM)
-    described = await artifacts.get_artifact_version(**FILM)
-
-    blob = types.Blob(data=b"x", mime_type="application/octet-stream", display_name="Ünï")
-    assert types.Part(inline_data=blob) == loaded
-    assert described is not None
-    assert {"n": [1, None]} == described.custom_metadata
+    assert (5, metadata) == (one.size, one.custom_metadata)
+    assert base64.b64encode(hashlib.md5(b"bytes").digest()).decode() == one.md5  # noqa: S324  # GCS's
+    assert base64.b64encode(google_crc32c.value(b"bytes").to_bytes(4, "big")).decode() == one.crc32c
 
 
 async def test_progress_is_reported_in_the_event_loop(artifacts: GcsArtifactService, tmp_path: Path) -> None:
@@ -168,9 +160,8 @@ async def test_references_are_followed_into_files(artifacts: GcsArtifactService,
 
 
 async def test_parts_are_read_from_anywhere(artifacts: GcsArtifactService) -> None:
-    """As from a file."""
-    data = bytes(range(256)) * 40
-    await artifacts.save_artifact(**FILM, artifact=binary(data))
+    """As from a file, also in a block, which ends nothing; a place that is none moves nothing."""
+    await artifacts.save_artifact(**FILM, artifact=binary(LARGE))
     reader = await artifacts.open_artifact(**FILM)
     assert reader is not None
     found = [await reader.read(10), await reader.read(0)]
@@ -178,42 +169,30 @@ async def test_parts_are_read_from_anywhere(artifacts: GcsArtifactService) -> No
     found += [await reader.read(100), await reader.read(100)]
     reader.seek(300)
     reader.seek(-44, os.SEEK_CUR)
-    found += [await reader.read(3)]
-    reader.seek(10**6)
-    found += [await reader.read()]
 
-    assert [data[:10], b"", data[-5:], b"", data[256:259], b""] == found
-    assert (len(data), "video/mp4", 10**6) == (reader.size, reader.mime_type, reader.tell())
-    with pytest.raises(InvalidInputError, match="cannot seek to -1 from 0"):
-        reader.seek(-1)
-
-
-async def test_a_reader_yields_pieces(artifacts: GcsArtifactService) -> None:
-    """From where it stands to the end."""
-    await artifacts.save_artifact(**FILM, artifact=binary(LARGE))
-    reader = await artifacts.open_artifact(**FILM)
-    assert reader is not None
-    reader.seek(5)
-    pieces = [piece async for piece in reader]
-
-    assert LARGE[5:] == b"".join(pieces)
-    assert 3 == len(pieces)
-
-
-async def test_a_reader_is_used_with_or_without_a_block(artifacts: GcsArtifactService) -> None:
-    """The block gives the reader itself, lets errors through, and ends nothing."""
-    await artifacts.save_artifact(**FILM, artifact=binary(b"some bytes"))
-    reader = await artifacts.open_artifact(**FILM)
-    assert reader is not None
-    async with reader as entered:
-        first = await entered.read(4)
-    rest = await reader.read()
-    with pytest.raises(KeyError):
-        async with reader:
+    async def fail_in_a_block() -> None:
+        async with reader as entered:
+            found.append(await entered.read(3))
             raise KeyError
 
-    assert entered is reader
-    assert b"some bytes" == first + rest
+    with pytest.raises(KeyError):
+        await fail_in_a_block()
+    wrong: Any
+    for wrong in (None, 1.5, "1"):
+        with pytest.raises(InvalidInputError, match="size must be a whole number"):
+            await reader.read(wrong)
+        with pytest.raises(InvalidInputError, match="offset must be a whole number"):
+            reader.seek(wrong)
+    with pytest.raises(InvalidInputError, match="cannot seek to -1 from 0"):
+        reader.seek(-1)
+    pieces = [piece async for piece in reader]
+    reader.seek(10**6)
+    found.append(await reader.read())
+
+    assert [LARGE[:10], b"", LARGE[-5:], b"", LARGE[256:259], b""] == found
+    assert LARGE[259:] == b"".join(pieces)
+    assert 1 < len(pieces)
+    assert (len(LARGE), "video/mp4", 10**6) == (reader.size, reader.mime_type, reader.tell())
 
 
 class Answers(requests.adapters.HTTPAdapter):
@@ -288,18 +267,12 @@ async def test_a_target_that_takes_no_bytes_is_refused(
         await artifacts.load_artifact_to(**FILM, target=target)
 
 
-async def test_places_in_an_artifact_are_whole_numbers(artifacts: GcsArtifactService) -> None:
-    """A wrong one moves nothing."""
-    await artifacts.save_artifact(**FILM, artifact=binary(b"bytes"))
-    reader = await artifacts.open_artifact(**FILM)
-    assert reader is not None
-    wrong: Any
-    for wrong in (None, 1.5, "1"):
-        with pytest.raises(InvalidInputError, match="size must be a whole number"):
-            await reader.read(wrong)
-        with pytest.raises(InvalidInputError, match="offset must be a whole number"):
-            reader.seek(wrong)
-    assert b"bytes" == await reader.read()
+class Shrinks(io.BytesIO):
+    """Has fewer bytes than it had when it was measured."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Leave the last one out."""
+        return super().read(size)[:-1] if size else b""
 
 
 @pytest.mark.parametrize(
@@ -309,12 +282,14 @@ async def test_places_in_an_artifact_are_whole_numbers(artifacts: GcsArtifactSer
         (iter([b""]), "source must be a string or a path or a binary file"),
         (closed(io.BytesIO(b"x")), "is closed"),
         ("no\0file", "is not a path: embedded null"),
+        ("/dev/null", "is not an ordinary file"),
+        (Shrinks(b"x"), "now has fewer"),
     ],
 )
 async def test_a_source_that_cannot_be_read_again_is_refused(
     artifacts: GcsArtifactService, source: Any, message: str
 ) -> None:
-    """Before anything is sent."""
+    """Also one without a size, which would be saved as an empty artifact."""
     with pytest.raises(InvalidInputError, match=message):
         await artifacts.save_artifact_file(**FILM, source=source)
     with pytest.raises(FileNotFoundError):
@@ -476,22 +451,6 @@ async def test_a_download_that_is_cancelled_writes_no_more(
 
     assert b"" == written.getvalue()
     assert set() == names_in(tmp_path)
-
-
-async def test_a_source_without_a_size_is_refused(artifacts: GcsArtifactService) -> None:
-    """It would be saved as an empty artifact; nor is one saved that shrinks meanwhile."""
-
-    class Shrinks(io.BytesIO):
-        def read(self, size: int | None = -1) -> bytes:
-            return super().read(size)[:-1] if size else b""
-
-    for source, message in (
-        ("/dev/null", "is not an ordinary file"),
-        (Shrinks(b"x"), "now has fewer"),
-    ):
-        with pytest.raises(InvalidInputError, match=message):
-            await artifacts.save_artifact_file(**FILM, source=source)
-    assert [] == await artifacts.list_versions(**FILM)
 
 
 async def test_a_progress_callback_that_fails_fails_nothing(

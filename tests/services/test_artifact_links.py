@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -29,8 +28,8 @@ from gcp_adk_store import (
     UnavailableError,
     UploadMissingError,
 )
-from gcp_adk_store.testing.conformance.running import text
-from tests.services.conftest import APP, SESSION, USER, WHO
+from gcp_adk_store.testing.conformance.running import file, reference, text, tombstone
+from tests.services.conftest import WHO
 
 pytestmark = pytest.mark.emulators
 
@@ -100,28 +99,22 @@ async def test_a_signed_url_reads_a_version(with_key: ArtifactService) -> None:
 
 
 async def test_what_has_no_bytes_here_has_no_url(artifacts: ArtifactService) -> None:
-    """What is absent, and a file elsewhere; a reference leads on to what it names."""
+    """What is absent, a file elsewhere, or what a rewind removed; a reference leads on to what it names."""
     await artifacts.save_artifact(**REPORT, artifact=text("words"))
-    uri = f"artifact://apps/{APP}/users/{USER}/sessions/{SESSION}/artifacts/{REPORT['filename']}/versions/0"
-    for name, target in (("ref", uri), ("far", "gs://elsewhere/a")):
-        part = types.Part(file_data=types.FileData(file_uri=target))
+    for name, part in (("ref", reference(REPORT)), ("far", file("gs://elsewhere/a")), ("gone", tombstone())):
         await artifacts.save_artifact(**WHO, filename=name, artifact=part)
     for method in (artifacts.get_signed_url, artifacts.get_authenticated_url):
         referred = await method(**WHO, filename="ref")
 
         assert referred is not None
         assert urlsplit(referred).path.endswith("/%C3%BCn%C3%AF%20report%20%231.txt/0")
-        assert [None, None, None] == [
-            await method(**WHO, filename="none"),
-            await method(**WHO, filename="far"),
+        assert [None] * 4 == [
+            *[await method(**WHO, filename=name) for name in ("none", "far", "gone")],
             await method(**REPORT, version=9),
         ]
-
-
-async def test_an_authenticated_url_is_that_of_the_console(artifacts: ArtifactService) -> None:
-    """As ADK's own service makes it."""
-    await artifacts.save_artifact(**REPORT, artifact=text("words"))
-
+    gone: dict[str, Any] = {**WHO, "filename": "gone"}
+    assert await artifacts.copy_artifact(**gone, to_filename="copy") is None
+    assert await artifacts.open_artifact(**gone) is None
     assert (
         f"https://storage.cloud.google.com/{artifacts.bucket_name}"
         "/app/user/session/%C3%BCn%C3%AF%20report%20%231.txt/0"
@@ -268,31 +261,31 @@ async def test_without_a_key_iam_signs(
     assert iam.asked[0][1].endswith(f"/serviceAccounts/{signs}:signBlob")
 
 
-async def test_who_may_not_sign_gets_the_permission_that_is_missing(
-    artifacts: ArtifactService, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("passing")
+@pytest.mark.parametrize(
+    ("status", "email", "error", "says"),
+    [
+        (403, EMAIL, AccessDeniedError, r"serviceAccounts\.signBlob on it; grant roles/iam\.serviceAccount"),
+        (400, EMAIL, UnavailableError, "IAM did not sign"),
+        (200, None, AccessDeniedError, r"sign no URL.*signing_service_account=.*impersonate"),
+    ],
+    ids=["not allowed", "a failure", "credentials of nobody"],
+)
+async def test_who_cannot_sign_learns_why(
+    artifacts: ArtifactService,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    email: str | None,
+    error: type[Exception],
+    says: str,
 ) -> None:
-    """By its name and the role that has it; what IAM answered stays in the cause."""
-    service = keyless(artifacts, monkeypatch, Iam(403))
+    """The permission and its role, or the ways out; what IAM answered stays in the cause."""
+    service = keyless(artifacts, monkeypatch, Iam(status), email=email)
     await service.save_artifact(**REPORT, artifact=text("words"))
-    with pytest.raises(
-        AccessDeniedError,
-        match=re.escape("iam.serviceAccounts.signBlob on it; grant roles/iam.serviceAccount"),
-    ) as caught:
+    with pytest.raises(error, match=says) as caught:
         await service.get_signed_url(**REPORT)
 
     assert "content" not in str(caught.value)
-
-
-@pytest.mark.usefixtures("passing")
-async def test_a_failure_of_iam_is_one_to_try_again(
-    artifacts: ArtifactService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not a lack of permission."""
-    answers(monkeypatch, Iam(400))
-    service = GcsArtifactService(artifacts.bucket_name, credentials=TokenOnly(EMAIL))
-    await service.save_artifact(**REPORT, artifact=text("words"))
-    with pytest.raises(UnavailableError, match="IAM did not sign"):
-        await service.get_signed_url(**REPORT)
 
 
 class GarbledIam(Iam):
@@ -332,16 +325,6 @@ async def test_an_answer_of_iam_that_cannot_be_read_is_asked_for_again(
     assert "content" not in str(caught.value)
 
 
-async def test_credentials_of_nobody_in_particular_sign_nothing(
-    artifacts: ArtifactService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Such as a developer's own: the ways out are named."""
-    service = keyless(artifacts, monkeypatch, Iam(), email=None)
-    await service.save_artifact(**REPORT, artifact=text("words"))
-    with pytest.raises(AccessDeniedError, match=r"sign no URL.*signing_service_account=.*impersonate"):
-        await service.get_signed_url(**REPORT)
-
-
 def put(url: str, headers: Mapping[str, str], data: bytes) -> int:
     """Put a file as a browser does; return the status."""
     return requests.put(url, headers=dict(headers), data=data, timeout=60).status_code
@@ -373,19 +356,6 @@ async def test_a_browser_puts_a_file_that_becomes_a_version(
     assert {"rows": 1} == described.custom_metadata
     assert [] == await with_key._objects.names("adk-store-uploads/", delimiter=None)
     assert now + timedelta(hours=1) == upload.expires_at
-
-
-async def test_a_removed_version_has_no_url(artifacts: ArtifactService) -> None:
-    """Removed by a rewind: it is absent for every method."""
-    part = types.Part(inline_data=types.Blob(data=b"", mime_type="application/octet-stream"))
-    await artifacts.save_artifact(**REPORT, artifact=part)
-
-    assert [None] * 4 == [
-        await artifacts.get_signed_url(**REPORT),
-        await artifacts.get_authenticated_url(**REPORT),
-        await artifacts.copy_artifact(**REPORT, to_filename="copy"),
-        await artifacts.open_artifact(**REPORT),
-    ]
 
 
 async def test_an_upload_works_once_and_for_its_own_artifact_only(artifacts: ArtifactService) -> None:

@@ -16,15 +16,12 @@ from google.genai import types
 
 from gcp_adk_store import (
     AccessDeniedError,
-    ArtifactConflictError,
-    ArtifactLimits,
     GcsArtifactService,
     InvalidInputError,
     NotProvisionedError,
 )
 from gcp_adk_store.testing.conformance.running import binary, file, reference, text
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
-from gcp_adk_store.testing.meters import MeteredSession
 from tests.services.conftest import WHO
 
 REPORT: dict[str, Any] = {**WHO, "filename": "report.txt"}
@@ -40,29 +37,6 @@ def bucket_of(artifacts: GcsArtifactService) -> Any:
 def adk_artifacts(artifacts: GcsArtifactService) -> AdkGcsArtifactService:
     """ADK's own service on the same bucket."""
     return AdkGcsArtifactService(artifacts.bucket_name, project="demo", credentials=AnonymousCredentials())
-
-
-@pytest.mark.emulators
-async def test_a_version_describes_the_raw_object(artifacts: GcsArtifactService) -> None:
-    """Its URI is where the payload lies as it is; metadata keeps its JSON types."""
-    custom = {
-        "n": 1,
-        "f": None,
-        "l": [1, {"a": 0.5}],
-        "s": "text",
-        "adkIsText": "mine",
-        "ünï": "x",
-        "empty": "",
-    }
-    await artifacts.save_artifact(**REPORT, artifact=binary(b"\x00\xff"), custom_metadata=custom)
-    found = await artifacts.get_artifact_version(**REPORT, version=0)
-    assert found is not None
-    blob = bucket_of(artifacts).get_blob("app/user/session/report.txt/0")
-
-    assert f"gs://{artifacts.bucket_name}/app/user/session/report.txt/0" == found.canonical_uri
-    assert (b"\x00\xff", "image/png") == (blob.download_as_bytes(), blob.content_type)
-    assert (0, "image/png", custom) == (found.version, found.mime_type, found.custom_metadata)
-    assert blob.time_created.timestamp() == found.create_time
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -161,14 +135,6 @@ async def test_this_service_reads_what_adks_own_wrote(
     assert file("gs://old/a", "text/csv") == await artifacts.load_artifact(**{**WHO, "filename": "old"})
 
 
-async def test_a_closed_service_opens_again(artifacts: GcsArtifactService) -> None:
-    """As the session service does."""
-    await artifacts.save_artifact(**REPORT, artifact=text("0"))
-    await artifacts.close()
-
-    assert text("0") == await artifacts.load_artifact(**REPORT)
-
-
 async def test_the_last_version_that_a_name_has_room_for_is_loaded(artifacts: GcsArtifactService) -> None:
     """Version 9 of an artifact whose object names have 1,024 bytes: the name of version 10 is too long."""
     full: dict[str, Any] = {**WHO, "filename": "f" * (1024 - len("app/user/session//9"))}
@@ -183,19 +149,6 @@ async def test_the_last_version_that_a_name_has_room_for_is_loaded(artifacts: Gc
         await artifacts.save_artifact(**full, artifact=text("10"))
     with pytest.raises(InvalidInputError, match="version=<int>: version is a whole number of 16,610 bits"):
         await artifacts.load_artifact(**full, version=10**5000)
-
-
-@pytest.mark.emulators
-async def test_a_save_gives_up_after_so_many_taken_numbers(artifacts: GcsArtifactService) -> None:
-    """With an error that says that nothing was saved."""
-    service = GcsArtifactService(artifacts.bucket_name, limits=ArtifactLimits(save_attempts=1))
-    await service.save_artifact(**REPORT, artifact=text("0"))
-    await artifacts.save_artifact(**REPORT, artifact=text("1"))
-    with pytest.raises(ArtifactConflictError, match="1 version numbers were taken"):
-        await service.save_artifact(**REPORT, artifact=text("late"))
-    await service.close()
-
-    assert [0, 1] == await artifacts.list_versions(**REPORT)
 
 
 @pytest.mark.parametrize(
@@ -221,19 +174,6 @@ async def test_a_missing_bucket_is_named_with_the_command_that_makes_it(
     ):
         await call(nowhere)
     await nowhere.close()
-
-
-async def test_that_the_bucket_exists_is_asked_once(adk_store_bucket: str) -> None:
-    """By the first look at something that is not there, whose two requests may both ask."""
-    http = MeteredSession()
-    client = Client(project="demo", credentials=AnonymousCredentials(), _http=http)
-    service = GcsArtifactService(adk_store_bucket, client=client)
-    assert None is await service.load_artifact(**REPORT, version=0)
-    first = http.take().requests
-    assert None is await service.load_artifact(**REPORT, version=0)
-
-    assert first["list"] in (1, 2)
-    assert {"metadata": 1, "media": 1} == dict(http.take().requests)
 
 
 class Refuses(requests.adapters.HTTPAdapter):

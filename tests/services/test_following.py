@@ -12,7 +12,6 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store import (
-    InvalidInputError,
     Point,
     SessionConflictError,
     SessionLimits,
@@ -149,12 +148,10 @@ async def test_a_restore_ends_it_with_a_conflict(writer: SessionService, reader:
     assert ["0"] == anew
 
 
-async def test_what_cannot_be_followed_is_refused(reader: SessionService) -> None:
-    """A missing session, and the wrong direction."""
+async def test_a_missing_session_is_not_followed(reader: SessionService) -> None:
+    """It is as missing as to any other call."""
     with pytest.raises(SessionMissingError):
         await soon(reader.iter_events(**WHO, follow=True))
-    with pytest.raises(InvalidInputError, match="direction"):
-        await soon(reader.iter_events(**WHO, follow=True, direction="backward"))
 
 
 async def test_a_session_that_expires_ends_it(writer: SessionService, reader: SessionService) -> None:

@@ -60,41 +60,31 @@ class NoIndex(grpc.aio.UnaryStreamClientInterceptor):
         )
 
 
-@pytest.mark.parametrize(("order", "name"), [("newest", "descending"), ("oldest", "ascending")])
-async def test_a_missing_index_is_named_with_the_command_that_makes_it(
-    connect: Connect, order: Any, name: str
-) -> None:
-    """Only pages of an app need one."""
-    service = connect(interceptors=[NoIndex()])
-    command = (
-        "gcloud firestore indexes composite create --collection-group=adk_sessions "
-        "--query-scope=collection-group --field-config=field-path=app,order=ascending "
-        f"--field-config=field-path=last_update_time,order={name}"
-    )
-
-    with pytest.raises(NotProvisionedError) as caught:
-        await service.list_sessions_page(app_name=APP, order=order)
-    assert str(caught.value).endswith(f"pages of an app need an index: {command}")
+OF_APP = "--field-config=field-path=app,order=ascending "
+LABEL_SET = "--field-config=field-path=label_set,array-config=contains "
+LABELS = {"team": "x"}
 
 
 @pytest.mark.parametrize(
-    ("user", "scope", "fields", "what"),
+    ("given", "scope", "fields", "order"),
     [
-        (None, "collection-group", "--field-config=field-path=app,order=ascending ", "pages of an app"),
-        ("user", "collection", "", "pages by labels"),
+        ({"order": "newest"}, "collection-group", OF_APP, "descending"),
+        ({"order": "oldest"}, "collection-group", OF_APP, "ascending"),
+        ({"labels": LABELS}, "collection-group", OF_APP + LABEL_SET, "descending"),
+        ({"labels": LABELS, "user_id": "user"}, "collection", LABEL_SET, "descending"),
     ],
 )
-async def test_a_missing_index_of_labels_is_named_with_the_command_that_makes_it(
-    connect: Connect, user: str | None, scope: str, fields: str, what: str
+async def test_a_missing_index_is_named_with_the_command_that_makes_it(
+    connect: Connect, given: dict[str, Any], scope: str, fields: str, order: str
 ) -> None:
-    """One for all names of labels; another one for pages of an app."""
+    """Only pages of an app need one, and pages by labels: one for all names of labels."""
     service = connect(interceptors=[NoIndex()])
     command = (
         "gcloud firestore indexes composite create --collection-group=adk_sessions "
-        f"--query-scope={scope} {fields}--field-config=field-path=label_set,array-config=contains "
-        "--field-config=field-path=last_update_time,order=descending"
+        f"--query-scope={scope} {fields}--field-config=field-path=last_update_time,order={order}"
     )
 
     with pytest.raises(NotProvisionedError) as caught:
-        await service.list_sessions_page(app_name=APP, user_id=user, labels={"team": "x"})
-    assert str(caught.value).endswith(f"{what} need an index: {command}")
+        await service.list_sessions_page(app_name=APP, **given)
+    what = "by labels" if "user_id" in given else "of an app"
+    assert str(caught.value).endswith(f"pages {what} need an index: {command}")

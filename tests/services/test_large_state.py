@@ -29,44 +29,28 @@ def require_short_steps(work: LoopWork) -> None:
 
 KEYS = {f"k{number}": number for number in range(40_000)}
 NUMBERS = list(range(200_000))
-LARGE = pytest.mark.parametrize(
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(
     "state",
     [{"big": KEYS}, {"user:big": NUMBERS}, {f"k{number}": number for number in range(15_000)}],
     ids=["many keys in a value", "many numbers", "15,000 small values"],
 )
-
-
-@pytest.mark.sample(1)
-@LARGE
-async def test_a_new_session_with_large_state_leaves_the_loop_to_others(
-    sessions: SessionService, state: dict[str, Any]
-) -> None:
-    """Made, read, and listed; all that is returned is equal."""
+async def test_large_state_leaves_the_loop_to_others(sessions: SessionService, state: dict[str, Any]) -> None:
+    """Given to a new session or to an append, read, and listed; all that is returned is equal."""
     with counted_steps() as work:
         made = await sessions.create_session(**WHO, state=state)
         read = await sessions.get_session(**WHO)
         listed = await sessions.list_sessions(app_name=APP, user_id=USER)
-
-    require_short_steps(work)
-    assert state == made.state
-    assert [made.state] == [one.state for one in listed.sessions]
-    assert made == read
-
-
-@pytest.mark.sample(1)
-@LARGE
-async def test_an_append_of_large_state_leaves_the_loop_to_others(
-    sessions: SessionService, state: dict[str, Any]
-) -> None:
-    """Stored in the event, too; the next reader has what the caller holds."""
-    held = await sessions.create_session(**WHO)
-    with counted_steps() as work:
+        held = await sessions.create_session(app_name=APP, user_id=f"{USER}2", session_id=SESSION)
         await sessions.append_event(held, event("large", delta=state))
-        read = await sessions.get_session(**WHO)
+        again = await sessions.get_session(app_name=APP, user_id=f"{USER}2", session_id=SESSION)
 
     require_short_steps(work)
-    assert state == held.state
-    assert held == read
+    assert state == made.state == held.state
+    assert [made.state] == [one.state for one in listed.sessions]
+    assert (made, held) == (read, again)
 
 
 async def test_an_event_with_many_values_leaves_the_loop_to_others(sessions: SessionService) -> None:

@@ -27,7 +27,8 @@ async def test_a_new_client_does_not_look_at_the_bucket_by_itself(
     monkeypatch.setattr(requests.Session, "send", noted)
     artifacts = GcsArtifactService(adk_store_bucket)
     none = {"app_name": "a", "user_id": "u", "filename": "user:f"}
-    assert await artifacts.get_artifact_version(**none, version=0) is None
+    for _ in range(2):
+        assert await artifacts.get_artifact_version(**none, version=0) is None
     for thread in threading.enumerate():
         if FETCHES in thread.name:
             thread.join()
@@ -35,4 +36,5 @@ async def test_a_new_client_does_not_look_at_the_bucket_by_itself(
 
     bucket = f"/storage/v1/b/{adk_store_bucket}"
     name = "a%2Fu%2Fuser%2Fuser%3Af%2F0"
-    assert [f"GET {bucket}/o/{name}", f"GET {bucket}/o"] == sent, "the object, and whether there is a bucket"
+    looks = [f"GET {bucket}/o/{name}", f"GET {bucket}/o", f"GET {bucket}/o/{name}"]
+    assert looks == sent, "the object, once whether there is a bucket, and the object"

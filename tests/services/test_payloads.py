@@ -32,22 +32,6 @@ def service(request: pytest.FixtureRequest, connect: Connect) -> SessionService:
     return connect(bucket=request.param if request.param == "files" else None)
 
 
-async def test_a_picture_of_5_mib_comes_back(service: SessionService) -> None:
-    """Equal for the handle and for every reader, beside ordinary events."""
-    data = os.urandom(5 * MIB)
-    held = await service.create_session(**WHO)
-    await service.append_event(held, event("before"))
-    await service.append_event(held, picture(data))
-    await service.append_event(held, event("after"))
-    found = await service.get_session(**WHO)
-
-    assert held == found
-    assert held.events[1].content is not None
-    assert held.events[1].content.parts is not None
-    assert held.events[1].content.parts[0].inline_data is not None
-    assert data == held.events[1].content.parts[0].inline_data.data
-
-
 async def test_a_long_text_and_large_state_of_every_scope_come_back(service: SessionService) -> None:
     """In events, in initial state and in listings."""
     long, rows = "ünï" * 400_000, [["cell" * 10] * 10] * 400

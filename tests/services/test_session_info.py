@@ -154,17 +154,6 @@ async def test_titles_and_labels_are_set_and_removed(connect: Connect) -> None:
     ] == seen
 
 
-@both
-async def test_labels_are_read_in_the_order_of_their_names(connect: Connect) -> None:
-    """However they were set: the database keeps no order, and gives another one to each process."""
-    service = connect()
-    await service.create_session(**WHO)
-    names = [f"n{number}" for number in range(20)]
-    await service.update_session_info(**WHO, labels=dict.fromkeys(reversed(names), "x"))
-
-    assert sorted(names) == list((await info_of(service)).labels)
-
-
 async def test_a_description_is_no_event(connect: Connect) -> None:
     """ADK's view of the session stays equal, its time included, and a handle from before goes on."""
     service, other = connect(), connect()
@@ -233,16 +222,18 @@ async def test_a_description_over_a_limit_is_refused(connect: Connect) -> None:
 
 @both
 async def test_the_largest_description_is_stored(connect: Connect) -> None:
-    """Of the longest characters, and exchanged as a whole."""
+    """Of the longest characters, exchanged as a whole, and read in the order of the names."""
     service = connect()
     await service.create_session(**WHO)
     for first in "𝒜𝒞":
-        labels: dict[str, str | None] = {f"{first * 61}{number:02}": "🚆" * 63 for number in range(64)}
+        names = [f"{first * 61}{number:02}" for number in range(64)]
+        labels: dict[str, str | None] = dict.fromkeys(reversed(names), "🚆" * 63)
         info = await service.update_session_info(
             **WHO, title="🚆" * 256, labels={**labels, **dict.fromkeys((await info_of(service)).labels)}
         )
 
         assert labels == info.labels
+        assert names == list((await info_of(service)).labels), "the database keeps no order"
         page = await service.list_sessions_page(app_name=APP, labels={f"{first * 61}63": "🚆" * 63})
         assert [info] == page.infos
 

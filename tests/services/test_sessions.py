@@ -32,15 +32,6 @@ async def test_state_that_json_cannot_hold_is_logged_by_its_key(
     ] == caplog.messages
 
 
-@pytest.mark.parametrize("field", ["app_name", "user_id", "session_id"])
-async def test_an_id_that_is_too_long_is_refused_by_name(sessions: SessionService, field: str) -> None:
-    """The error names the field, the size and the limit."""
-    with pytest.raises(InvalidInputError, match=f"{field} takes 1501 bytes.*1500"):
-        await sessions.create_session(**{**WHO, field: "x" * 1501})
-    with pytest.raises(InvalidInputError, match=f"{field} takes 1501 bytes.*1500"):
-        await sessions.delete_session(**{**WHO, field: "x" * 1501})
-
-
 async def test_events_of_a_sealed_tail_may_come_again(connect: Connect) -> None:
     """To another process, through a handle without events: they are other events then, and are counted."""
     limits = SessionLimits(seal_tail_bytes=1)
@@ -97,9 +88,6 @@ async def test_the_sessions_of_a_listing_share_nothing(sessions: SessionService)
         first.state["app:a"]["deep"].append("mine")
         first.state["user:u"][0].append("mine")
         assert [state] * 2 == [session.state for session in others]
-
-
-HALF, PAIR = "\ud83d", "\ud83d\ude00"
 
 
 DOUBLED: list[Any] = [1]

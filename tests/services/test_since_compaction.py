@@ -27,7 +27,6 @@ from pydantic import Field
 from gcp_adk_store import (
     HistoryChange,
     HistoryConfig,
-    InvalidInputError,
     KmsEnvelope,
     LocalKeyWrapper,
     Point,
@@ -388,13 +387,3 @@ async def test_a_window_is_encrypted_with_the_rest(tmp_path: Path) -> None:
             with pytest.raises(zlib.error):
                 unpacked(window)
         assert await ids(other) == await ids(store)
-
-
-async def test_a_choice_that_cannot_be_is_refused(tmp_path: Path) -> None:
-    """As an option, and beside events that the config chooses itself."""
-    with pytest.raises(InvalidInputError, match="history is 'since', it must be"):
-        Store.local(tmp_path / "store", history="since").sessions  # type: ignore[arg-type]  # noqa: B018
-    async with Store.local(tmp_path / "store") as store:
-        both = HistoryConfig(history="since_compaction", num_recent_events=3)
-        with pytest.raises(InvalidInputError, match="history='since_compaction', and num_recent_events"):
-            await store.sessions.get_session(**WHO, config=both)

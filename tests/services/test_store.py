@@ -91,10 +91,12 @@ def test_a_store_without_a_bucket_says_how_to_get_one() -> None:
         )
 
 
-def test_a_conflict_policy_that_does_not_exist_is_refused() -> None:
+def test_a_choice_that_does_not_exist_is_refused() -> None:
     """A slip of the pen must not decide what happens to a user's turn."""
     with pytest.raises(InvalidInputError, match="on_conflict is 'typo', it must be 'raise' or 'merge'"):
         Store.connect(project="demo", on_conflict="typo")  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(InvalidInputError, match="history is 'since', it must be"):
+        _ = Store.connect(project="demo", history="since").sessions  # type: ignore[arg-type]  # what is tested
 
 
 async def test_a_store_passes_its_conflict_policy_on(project: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +152,9 @@ async def test_a_service_alone_is_closed_by_its_context(project: str, adk_store_
     left = set(threading.enumerate()) - before
     assert not [thread for thread in left if thread.name.startswith("adk-store-gcs")]
     assert await sessions.get_session(**WHO) is not None
+    assert await artifacts.load_artifact(**REPORT) is not None
     await sessions.close()
+    await artifacts.close()
 
 
 @pytest.mark.parametrize("way", [pickle.dumps, copy.copy, copy.deepcopy])

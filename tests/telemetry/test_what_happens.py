@@ -162,7 +162,7 @@ async def test_a_version_that_others_took_is_a_conflict(watched: Watched, adk_st
         await service.save_artifact(**FILE, artifact=types.Part(text="known"))
     watched.take_spans()
     watched.take_metrics()
-    with pytest.raises(ArtifactConflictError):
+    with pytest.raises(ArtifactConflictError, match="1 version numbers were taken"):
         await services[0].save_artifact(**FILE, artifact=types.Part(text="late"))
     await services[1].save_artifact(**FILE, artifact=types.Part(text="late"))
     refused, saved = watched.take_spans()
