@@ -154,13 +154,6 @@ async def test_a_writer_under_way_is_waited_for(store: Store) -> None:
     assert receipt.empty_at >= receipt.begun_at + 0.05
 
 
-@pytest.mark.parametrize("quiet_s", [-1.0, float("nan"), 3601.0])
-async def test_an_invalid_time_is_refused(store: Store, quiet_s: float) -> None:
-    """Nothing is written."""
-    with pytest.raises(InvalidInputError, match="quiet_s"):
-        await erase(store, quiet_s=quiet_s)
-
-
 async def test_documents_that_nobody_can_read_are_erased(store: Store) -> None:
     """Damage, newer formats and unknown collections do not keep a user's data."""
     root = f"adk_apps/{APP}/adk_users/{USER}"

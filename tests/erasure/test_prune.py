@@ -6,14 +6,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gcp_adk_store import InvalidInputError, SessionInfo, Store
+from gcp_adk_store import SessionInfo, Store
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.testing.conformance.running import read
 from tests.erasure.conftest import LIMITS, said
@@ -117,17 +116,6 @@ async def test_data_of_users_without_sessions_goes_only_if_asked(store: Store) -
     found = await store.memory.search_memory(app_name=APP, user_id="here", query="remember")
     assert 1 == len(found.memories)
     assert [] == (await store.memory.search_memory(app_name=APP, user_id="gone", query="remember")).memories
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"labels": {"a": "b"}}, {"idle_days": 0}, {"idle_days": -1}, {"keep_latest": -1},
-     {"older_than_days": float("nan")}, {"labels": {"a": "b"}, "user_data_idle_days": 1}],
-)  # fmt: skip
-async def test_a_retention_that_says_nothing_is_refused(store: Store, options: dict[str, Any]) -> None:
-    """It would delete all sessions, or none."""
-    with pytest.raises(InvalidInputError):
-        await store.prune(app_name=APP, **options)
 
 
 @given(

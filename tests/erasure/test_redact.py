@@ -255,17 +255,6 @@ async def test_forks_restores_and_points_keep_the_marker_and_stay_proven(store: 
     assert [] == [fault async for fault in store.check()]
 
 
-async def test_a_fork_is_redacted_by_itself(store: Store) -> None:
-    """It shares nothing with its source."""
-    await fill(store)
-    await store.fork_session(**WHO, to_session_id="fork")
-    await store.redact_event(**WHO, event_id="e1", **WHY)
-
-    await store.redact_event(**{**WHO, "session_id": "fork"}, event_id="e1", **WHY)
-
-    assert "x" * 150 not in (await events_of(store, "fork"))[1].model_dump_json()
-
-
 async def test_a_handle_from_before_conflicts_and_a_merging_one_goes_on(store: Store, tmp_path: Path) -> None:
     """As after any other writer."""
     await fill(store, count=2)

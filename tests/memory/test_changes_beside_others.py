@@ -129,4 +129,5 @@ async def test_an_update_is_acknowledged_also_if_the_process_keeps_nothing(adk_s
 
     for _ in range(2):
         assert await memory.update_memory(memory_id="m1", content=said("rum"), **USER)
+        assert 3 == len(await searched(memory))
     assert said("rum") in [entry.content for entry in await listed(adk_store_local.memory)]

@@ -185,45 +185,31 @@ async def test_facts_are_extracted_from_each_turn_once(*, is_async: bool) -> Non
         assert {"question 0 + answer 0", "question 1 + answer 1", "thanks"} == set(await listed(again))
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_an_extraction_that_returns_none_keeps_nothing(*, is_async: bool) -> None:
-    """The events count as taken in: no later turn asks for them again."""
-    calls = []
+@pytest.mark.parametrize(
+    ("kind", "asked"), [("plain", [1, 1, 1]), ("async", [1, 1, 1]), ("fails once", [1, 2, 1])]
+)
+async def test_an_extraction_that_fails_is_tried_again_and_one_that_finds_nothing_is_not(
+    kind: str, asked: list[int]
+) -> None:
+    """With the next turn, whatever it raises; it finds nothing if it returns None."""
+    calls: list[int] = []
 
     def extract(events: Sequence[Event]) -> None:
         calls.append(len(events))
+        if kind == "fails once" and len(calls) == 1:
+            raise ZeroDivisionError
 
     async def later(events: Sequence[Event]) -> None:
         extract(events)
 
-    made = Store.local(":memory:", index_on_append=True, extract=later if is_async else extract)
+    made = Store.local(":memory:", index_on_append=True, extract=later if kind == "async" else extract)
     async with made as store:
         held = await store.sessions.create_session(session_id="s", **USER)
         for _ in range(3):
             await store.sessions.append_event(held, said("answer", "agent"))
             await store.sessions.flush()
 
-        assert [1, 1, 1] == calls
-        assert [] == await listed(store)
-
-
-async def test_an_extraction_that_fails_is_tried_again_with_the_next_turn() -> None:
-    """Whatever it raises."""
-    calls = []
-
-    def extract(events: Sequence[Event]) -> list[MemoryEntry]:
-        calls.append(len(events))
-        if len(calls) == 1:
-            raise ZeroDivisionError
-        return []
-
-    async with Store.local(":memory:", index_on_append=True, extract=extract) as store:
-        held = await store.sessions.create_session(session_id="s", **USER)
-        for _ in range(3):
-            await store.sessions.append_event(held, said("answer", "agent"))
-            await store.sessions.flush()
-
-        assert [1, 2, 1] == calls
+        assert asked == calls
         assert [] == await listed(store)
 
 

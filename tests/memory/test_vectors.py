@@ -332,12 +332,6 @@ def test_what_is_no_embedder_is_refused(store: Store, wrong: Any) -> None:
         service(store, wrong)
 
 
-async def test_reindexing_needs_an_embedder(store: Store) -> None:
-    """The error names the option."""
-    with pytest.raises(InvalidInputError, match="embedder="):
-        await service(store).reindex_memories(**USER)
-
-
 async def lacks_of(memory: MemoryService) -> set[Any]:
     """Return what the results of a search say of vectors."""
     found = await memory.search_memory(query="dog", **USER)
@@ -398,15 +392,6 @@ async def test_a_vector_that_is_stored_twice_counts_once(store: Store, memory: M
     assert ["dog one", "dog two"] == [(each.memory.content.parts or [])[0].text for each in found][:2]
     assert 1 == found[0].score
     assert {None} == await lacks_of(service(store, Meanings()))
-
-
-async def test_what_has_no_words_gets_no_vector(memory: MemoryService, embedder: Meanings) -> None:
-    """A picture alone, for example."""
-    picture = types.Part(inline_data=types.Blob(data=b"png", mime_type="image/png"))
-    await memory.add_memory(memories=[MemoryEntry(content=types.Content(parts=[picture]))], **USER)
-
-    assert ReindexedMemories(memories=1, missing=0, embedded=0) == await memory.reindex_memories(**USER)
-    assert [] == embedder.asked
 
 
 @pytest.mark.sample(2)
@@ -527,15 +512,19 @@ async def test_a_deletion_removes_everything_once_all_has_ended(store: Store, em
         assert [] == [each async for page in payloads.scan() for each in page]
 
 
-async def test_lost_vectors_are_made_anew(
-    store: Store, embedder: Meanings, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("is_lost", [True, False], ids=["lost", "damaged"])
+async def test_lost_or_damaged_vectors_are_made_anew(
+    store: Store, embedder: Meanings, caplog: pytest.LogCaptureFixture, *, is_lost: bool
 ) -> None:
     """Searches go on by words, and deletion works."""
     embedder.dimensions = LARGE
     memory = service(store, embedder)
     await add(memory, *(said(f"my hound number {number}", id=f"e{number}") for number in range(MANY)))
     path = (await parts_of(store))[0]
-    await remove(store, path)
+    if is_lost:
+        await remove(store, path)
+    else:
+        await change(store, path, {"body": b"x"})
     reader = service(store, embedder)
     with caplog.at_level(logging.WARNING):
         assert "my hound number 17" in (await search(reader, "number 17"))[:1]
@@ -543,23 +532,8 @@ async def test_lost_vectors_are_made_anew(
     await reader.delete_memory(memory_id="e17", **USER)
     found = await reader.reindex_memories(**USER)
     assert found.missing == found.embedded > 0
-    fresh = service(store, embedder)
-    assert 0 == (await fresh.reindex_memories(**USER)).missing
+    assert 0 == (await service(store, embedder).reindex_memories(**USER)).missing
     assert MANY - 1 == len(await texts_of(store))
-
-
-async def test_damaged_vectors_are_as_lost(store: Store, embedder: Meanings) -> None:
-    """Another size of the rows, for example."""
-    embedder.dimensions = LARGE
-    memory = service(store, embedder)
-    await add(memory, *(said(f"my hound number {number}") for number in range(MANY)))
-    path = (await parts_of(store))[0]
-    await change(store, path, {"body": b"x"})
-    reader = service(store, embedder)
-
-    assert "my hound number 17" == (await search(reader, "number 17"))[0]
-    assert (await reader.reindex_memories(**USER)).embedded > 0
-    assert path not in await parts_of(store) or 0 == (await reader.reindex_memories(**USER)).missing
 
 
 async def test_reindexing_goes_on_beside_writers(store: Store, embedder: Meanings) -> None:

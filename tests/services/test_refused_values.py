@@ -92,6 +92,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("artifacts", "save_artifact", {"session_id": "s", "expires_after": timedelta(0)}, LIFETIME),
     ("artifacts", "save_artifact", {"session_id": "s", "expires_after": timedelta.max}, LIFETIME),
     ("artifacts", "save_artifact", {"session_id": "s", "expires_after": 60}, LIFETIME),
+    ("memory", "reindex_memories", {}, "embedder="),
     ("memory", "search_memories", {"limit": 0}, "limit is 0"),
     ("memory", "search_memories", {"limit": 1001}, "limit is 1001"),
     ("memory", "search_memories", {"min_score": 2}, "min_score is 2"),

@@ -11,7 +11,6 @@ from google.adk.sessions import Session
 
 from gcp_adk_store import (
     CredentialsError,
-    InvalidInputError,
     Point,
     SessionBusyError,
     SessionConflictError,
@@ -315,15 +314,3 @@ async def test_a_turn_does_not_write_to_a_later_session_of_the_id(store: Store, 
         with pytest.raises(TurnLostError):
             await store.sessions.append_event(held, event("late"))
     assert [] == await history(other)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"on_busy": "never"}, {"wait_s": -1}, {"wait_s": float("inf")}, {"lease_s": 0}, {"lease_s": 1e9}],
-)
-async def test_arguments_that_cannot_be_right_are_refused(store: Store, options: dict[str, Any]) -> None:
-    """Before anything is read."""
-    await made(store)
-    with pytest.raises(InvalidInputError):
-        async with store.turns.hold(**WHO, **options):
-            pytest.fail("it began")

@@ -101,35 +101,6 @@ class Gate:
         return {"gates": {said: (self.came, self.may_go_on)}}
 
 
-@pytest.mark.parametrize(
-    ("durability", "commits"),
-    [
-        # The message goes with the lease, its event with the first of the agent, the end with the last one.
-        ("event", 6),
-        ("turn", 2),
-    ],
-)
-async def test_a_turn_of_six_events_is_taken_and_released_with_them(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, durability: Literal["event", "turn"], commits: int
-) -> None:
-    """A process that had the last turn reads the session beside the first commit; another one before it."""
-    async with Store.local(folder, durability=durability) as store:
-        calls = Calls(store, monkeypatch)
-        speaking = runner(store.sessions, app="app", calls=2)
-        await store.sessions.create_session(**WHO)
-        calls.take()
-        for trips in (commits + 1, commits):
-            events = store.turns.run(speaking, **WHERE, new_message=says("hi"))
-            assert 5 == len([event async for event in events])
-            assert trips == calls.trips
-            assert (1, commits) == calls.take()
-            speaking.agent.model.calls += 2  # type: ignore[attr-defined]  # of the next turn
-        found = await read(store.sessions, WHO)
-        assert 12 == len(found.events)
-        status = await store.turns.status(**WHO)
-        assert (False, 2, ()) == (status.is_running, status.fence, status.waiting)
-
-
 async def test_a_turn_takes_a_commit_more_for_each_wait_for_its_model(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,21 +278,23 @@ async def test_a_message_that_waits_takes_no_write_more_than_its_events(
     assert whole("one", "two") == await history(other)
 
 
-async def test_a_message_that_waits_with_half_of_an_emoji_is_answered(store: Store, other: Store) -> None:
-    """In a text and in a key; the parser of JSON that ADK's models have refuses it."""
+async def test_a_message_that_waits_with_a_file_or_half_of_an_emoji_is_answered(
+    store: Store, other: Store
+) -> None:
+    """In a text and in a key; the parser of JSON that ADK's models have refuses it. A file has its bytes."""
     await store.sessions.create_session(**WHO)
     answer = types.FunctionResponse(id="c", name="ask", response={"a": {"key \ud83d": 1}})
-    parts = [types.Part(text="cut \ud83d"), types.Part(function_response=answer)]
+    blob = types.Blob(data=bytes(range(256)), mime_type="image/png")
+    more = [[], [types.Part(function_response=answer)], [types.Part(inline_data=blob)]]
+    messages = [types.Content(role="user", parts=[types.Part(text="cut \ud83d"), *one]) for one in more]
     async with store.turns.hold(**WHO):
-        said = types.Content(role="user", parts=parts[:1])
-        both = types.Content(role="user", parts=parts)
-        for content in (said, both):
+        for content in messages:
             left = other.turns.run(runner_of(other), **WHERE, new_message=content, on_busy="enqueue")
             assert [] == [one async for one in left]
     answers = store.turns.drain(runner_of(store), **WHERE)
-    assert ["hears cut \ud83d", "answers cut \ud83d"] * 2 == texts([one async for one in answers])
+    assert ["hears cut \ud83d", "answers cut \ud83d"] * 3 == texts([one async for one in answers])
     events = (await read(store.sessions, WHO)).events
-    assert [said, both] == [event.content for event in events if event.author == "user"]
+    assert messages == [event.content for event in events if event.author == "user"]
 
 
 async def test_the_next_turn_answers_first_what_a_killed_holder_left(
@@ -494,6 +467,9 @@ def responds(levels: int) -> types.Content:
     return types.Content(role="user", parts=[types.Part(function_response=response)])
 
 
+CALL = types.Part(function_call=types.FunctionCall(id="c", name="pay", args={}))
+
+
 @pytest.mark.parametrize(
     ("given", "says_why"),
     [
@@ -501,9 +477,12 @@ def responds(levels: int) -> types.Content:
         ({"state_delta": {"app:" + "x" * 1501: 1}}, "1501 bytes as a Firestore name, the limit is 1500"),
         ({"state_delta": {"a": nested(198)}}, "state key 'a' holds more than 197 maps and lists"),
         ({"new_message": responds(195)}, "the message holds more than 199 maps and lists"),
+        ({"new_message": types.Content()}, "has no parts"),
+        ({"new_message": types.Content(role="user", parts=[])}, "has no parts"),
+        ({"new_message": types.Content(role="user", parts=[types.Part(text="x"), CALL])}, "a function_call"),
     ],
 )
-async def test_a_message_whose_event_cannot_be_stored_does_not_wait(
+async def test_a_message_that_no_runner_takes_or_no_event_can_have_does_not_wait(
     store: Store, other: Store, given: dict[str, Any], says_why: str
 ) -> None:
     """Each later turn of the session would fail at it. What is just within the limits is answered."""
@@ -516,39 +495,13 @@ async def test_a_message_whose_event_cannot_be_stored_does_not_wait(
             async for _ in other.turns.run(runner_of(other), **WHERE, **message, on_busy="enqueue"):
                 pass
         await other.turns.enqueue(**WHO, new_message=responds(194), state_delta={"a": nested(197)})
+    with suppress(ValueError, InvalidInputError):  # of a runner that takes the turn at once, or of its event
+        async for _ in store.turns.run(runner_of(store), **WHERE, **message):
+            pass
     heard = await texts_of(store, runner_of(store), "two")
 
     assert ["hears two", "answers two"] == heard[-2:]
     assert nested(197) == (await read(store.sessions, WHO)).state["a"]
-
-
-CALL = types.Part(function_call=types.FunctionCall(id="c", name="pay", args={}))
-
-
-@pytest.mark.parametrize(
-    ("message", "says_why"),
-    [
-        (types.Content(), "has no parts"),
-        (types.Content(role="user", parts=[]), "has no parts"),
-        (types.Content(role="user", parts=[types.Part(text="x"), CALL]), "has a function_call"),
-    ],
-)
-async def test_a_message_that_no_runner_takes_does_not_wait(
-    store: Store, other: Store, message: types.Content, says_why: str
-) -> None:
-    """ADK's runner refuses it before it makes an event, and would do so in each later turn."""
-    await store.sessions.create_session(**WHO)
-    async with store.turns.hold(**WHO):
-        with pytest.raises(InvalidInputError, match=says_why):
-            await other.turns.enqueue(**WHO, new_message=message)
-        with pytest.raises(InvalidInputError, match=says_why):
-            async for _ in other.turns.run(runner_of(other), **WHERE, new_message=message, on_busy="enqueue"):
-                pass
-    with suppress(ValueError):  # of a runner that takes the turn at once
-        async for _ in store.turns.run(runner_of(store), **WHERE, new_message=message):
-            pass
-
-    assert ["hears two", "answers two"] == await texts_of(store, runner_of(store), "two")
 
 
 async def test_the_state_of_a_message_that_waits_becomes_what_its_event_would_store(
@@ -567,24 +520,6 @@ async def test_the_state_of_a_message_that_waits_becomes_what_its_event_would_st
     assert {"when": "2026-01-02T00:00:00Z", "tags": ["b"]} == (await read(store.sessions, WHO)).state
 
 
-@pytest.mark.parametrize(
-    ("given", "limit"),
-    [({"message_id": ""}, "0 characters"), ({"message_id": "x" * 257}, "257 characters")],
-)
-async def test_an_id_of_a_message_that_cannot_be_is_refused(
-    store: Store, given: dict[str, Any], limit: str
-) -> None:
-    """Before anything is written."""
-    await store.sessions.create_session(**WHO)
-    with pytest.raises(InvalidInputError, match=f"message_id has {limit}"):
-        await store.turns.enqueue(**WHO, new_message=says("one"), **given)
-    with pytest.raises(InvalidInputError, match=f"message_id has {limit}"):
-        await texts_of(store, runner_of(store), "one", **given)
-    with pytest.raises(InvalidInputError, match="state key"):
-        await store.turns.enqueue(**WHO, new_message=says("one"), state_delta={1: 2})  # type: ignore[dict-item]
-    assert () == (await store.turns.status(**WHO)).waiting
-
-
 async def test_a_runner_of_another_session_service_is_refused(store: Store, other: Store) -> None:
     """Its appends would not belong to the turn."""
     with pytest.raises(InvalidInputError, match="another session service"):
@@ -599,20 +534,6 @@ async def test_a_missing_session_is_made_if_the_runner_makes_them(store: Store) 
     runner.auto_create_session = True
     await texts_of(store, runner, "one", on_busy="enqueue")
     assert whole("one") == await history(store)
-
-
-async def test_a_message_with_a_file_waits_and_comes_back(store: Store, other: Store, passes: Passes) -> None:
-    """Its bytes are those that were sent."""
-    await store.sessions.create_session(**WHO)
-    await store.turns.take(**WHO)
-    blob = types.Blob(data=bytes(range(256)), mime_type="image/png")
-    content = types.Content(role="user", parts=[types.Part(text="see"), types.Part(inline_data=blob)])
-    sent = other.turns.run(runner_of(other), **WHERE, new_message=content, on_busy="enqueue")
-    assert [] == [event async for event in sent]
-    passes(61)
-    await texts_of(other, runner_of(other), "two")
-    found = await read(other.sessions, WHO)
-    assert content == found.events[0].content
 
 
 @pytest.mark.parametrize("durability", ["event", "turn"])
