@@ -1,5 +1,6 @@
 """Make the sessions that are hardest to carry, and query the tables that they are exported to."""
 
+import io
 import json
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import BaseSessionService
 from google.genai import types
 
+from gcp_adk_store import Store
+from gcp_adk_store.moving import export_jsonl, records_of
 from gcp_adk_store.testing.conformance.running import event
 
 APP: Final = "app"
@@ -78,6 +81,13 @@ def many(count: int, *, at: float = 1_700_000_000.0) -> list[Event]:
         one.id = f"e{number}"
         one.invocation_id = f"i{number}"
     return made
+
+
+async def exported(store: Store, user: str | None = None) -> bytes:
+    """Return the lines of an export."""
+    file = io.BytesIO()
+    await export_jsonl(records_of(store.sessions, APP, user), file, place={}, on_event=lambda _: None)
+    return file.getvalue()
 
 
 def queried(*queries: tuple[str, str]) -> list[list[tuple[Any, ...]]]:

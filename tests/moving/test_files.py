@@ -13,22 +13,16 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 from pyarrow.parquet import read_table
 
-from gcp_adk_store import InvalidInputError, Point, SessionLimits, Store, UnavailableError
-from gcp_adk_store.moving import copy, export_jsonl, export_parquet, import_jsonl, records_of
+from gcp_adk_store import Point, SessionLimits, Store, UnavailableError
+from gcp_adk_store.moving import copy, export_parquet, import_jsonl, records_of
 from gcp_adk_store.testing.conformance.running import event
-from tests.moving.hardest import APP, fill, hardest, many, queried
+from tests.moving.hardest import APP, exported, fill, hardest, many, queried
+from tests.services import test_archives as archives
 from tests.support.clock import in_days
 from tests.support.local_commits import before_commits
 
 MANY = 30
 """Events of a session, in several segments."""
-
-
-async def exported(store: Store, user: str | None = None) -> bytes:
-    """Return the lines of an export."""
-    file = io.BytesIO()
-    await export_jsonl(records_of(store.sessions, APP, user), file, place={}, on_event=lambda _: None)
-    return file.getvalue()
 
 
 async def filled() -> Store:
@@ -96,43 +90,6 @@ async def test_users_get_other_ids_and_conflicts_are_settled_as_asked() -> None:
         assert (1, 0, MANY) == (replaced.replaced, replaced.copied, replaced.events)
         assert (1, ["ids"]) == (renamed.copied, [note.kind for note in renamed.notes])
         assert ["eve", "eve"] == [session.user_id for session in listed.sessions]
-
-
-def damaged(lines: list[bytes], kind: str) -> bytes:
-    """Return an export with one fault."""
-    if kind == "cut":
-        return b"".join(lines[:5])
-    if kind == "lost":
-        return b"".join(lines[:2] + lines[3:])
-    if kind == "changed":
-        return b"".join(lines).replace(b"event 2", b"event X", 1)
-    if kind == "text":
-        return b"".join(lines[:2]) + b"hello\n"
-    if kind == "format":
-        return b"".join(lines).replace(b'"format": 1', b'"format": 9', 1)
-    return b"".join(lines[1:])
-
-
-@pytest.mark.sample(2)
-@pytest.mark.parametrize(
-    ("kind", "says"),
-    [
-        ("cut", "line 6 is missing"),
-        ("lost", f"line {MANY + 1} does not fit the {MANY - 1} events"),
-        ("changed", f"line {MANY + 2} has another digest"),
-        ("text", "line 3 is not a line of an export"),
-        ("format", "line 1 has another format"),
-        ("headless", "line 1 is not the first line"),
-    ],
-)
-async def test_a_damaged_export_makes_no_session(kind: str, says: str) -> None:
-    """The error names the line."""
-    async with await filled() as store, Store.local(":memory:") as other:
-        lines = (await exported(store, "bob")).splitlines(keepends=True)
-        with pytest.raises(InvalidInputError, match=says):
-            await import_jsonl(io.BytesIO(damaged(lines, kind)), other.sessions)
-
-        assert [] == (await other.sessions.list_sessions(app_name=APP)).sessions
 
 
 @pytest.mark.parametrize("place", ["folder", "memory"])
@@ -318,3 +275,17 @@ async def test_numbers_that_json_lacks_are_null_in_an_export(tmp_path: Path) -> 
     (shown,) = read_table(tmp_path / "sessions.parquet").to_pylist()
     assert {"n": None, "kept": [1.5, {"x": None}], "m": None} == json.loads(shown["state"])
     assert "NaN" not in shown["state"]
+
+
+async def test_exports_and_copies_have_archived_events() -> None:
+    """In their order; the copy has nothing archived."""
+    async with Store.local(":memory:", session_limits=archives.SMALL) as store:
+        await archives.fill(store)
+        await store.sessions.archive_session(**archives.WHO, before=Point.position(25))
+        lines = [json.loads(line) for line in (await exported(store)).splitlines()]
+        async with Store.local(":memory:") as other:
+            report = await copy(store.sessions, other.sessions, app_name=APP, verify=True)
+
+            assert (1, 1, 0) == (report.copied, report.verified, report.wrong)
+            assert archives.ids(0) == archives.ids_of(await archives.read(other))
+    assert archives.ids(0) == [line["event"]["id"] for line in lines if "event" in line]

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from pyarrow.parquet import read_table
 
 from gcp_adk_store import InvalidInputError, SessionLimits, Store, StoredDataError
-from gcp_adk_store.moving import copy, export_jsonl, export_parquet, import_jsonl, records_of
+from gcp_adk_store.moving import copy, export_parquet, import_jsonl, records_of
 from gcp_adk_store.testing.conformance.running import event
-from tests.moving.hardest import APP, fill, many
+from tests.moving.hardest import APP, exported, fill, many
 from tests.support.lengths import at_length
 from tests.support.small_pieces import set_numbers
 from tests.support.stored import change, session_path
@@ -213,26 +213,15 @@ async def test_an_unknown_answer_to_a_conflict_is_refused() -> None:
         await import_jsonl(io.BytesIO(), InMemorySessionService(), on_conflict="Overwrite")  # type: ignore[arg-type]
 
 
-async def test_a_session_that_is_left_out_is_checked_too() -> None:
-    """A damaged line ends the import, whatever becomes of its session."""
-    async with Store.local(":memory:") as store:
-        await fill(store.sessions, [("ada", "s1", many(3))])
-        file = io.BytesIO()
-        await export_jsonl(records_of(store.sessions, APP), file, place={}, on_event=lambda _: None)
-        data = file.getvalue().replace(b"event 1", b"event X", 1)
-        found = await refusal_of(data, store.sessions, on_conflict="skip")
-
-    assert "line 5 has another digest" in found
-
-
-async def test_the_sessions_before_a_damaged_one_are_whole() -> None:
-    """With the state of their user."""
+async def test_a_damaged_session_ends_an_import_whatever_becomes_of_it() -> None:
+    """Also if it would be left out; those before it are whole, with the state of their user."""
+    told = event("a", delta={"user:k": 1})
     async with Store.local(":memory:") as store, Store.local(":memory:") as other:
-        await fill(store.sessions, [("ada", "s1", [event("a", delta={"user:k": 1})]), ("ada", "s2", many(3))])
-        file = io.BytesIO()
-        await export_jsonl(records_of(store.sessions, APP), file, place={}, on_event=lambda _: None)
-        data = file.getvalue().replace(b"event 1", b"event X", 1)
-        await refusal_of(data, other.sessions)
+        await fill(store.sessions, [("ada", "s1", [told]), ("ada", "s2", many(3))])
+        data = (await exported(store)).replace(b"event 1", b"event X", 1)
+        for service in (store.sessions, other.sessions):
+            found = await refusal_of(data, service, on_conflict="skip")
+            assert "line 8 has another digest" in found
         (session,) = (await other.sessions.list_sessions(app_name=APP)).sessions
 
     assert ("s1", 1) == (session.id, session.state["user:k"])
@@ -281,9 +270,7 @@ async def test_exports_name_what_they_cannot_read_and_have_the_rest(tmp_path: Pa
             records_of(store.sessions, APP, on_unreadable=out), tmp_path, on_event=lambda _: None
         )
         with pytest.raises(StoredDataError, match="rev is str; look at it: gcp-adk-store fsck --app app"):
-            await export_jsonl(
-                records_of(store.sessions, APP), io.BytesIO(), place={}, on_event=lambda _: None
-            )
+            await exported(store)
 
     assert (2, ["s1"]) == (found.sessions, [each.session_id for each in left_out])
 

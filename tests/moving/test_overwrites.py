@@ -9,10 +9,10 @@ from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService, Session
 
 from gcp_adk_store import InvalidInputError, Store
-from gcp_adk_store.moving import export_jsonl, import_jsonl, records_of
+from gcp_adk_store.moving import import_jsonl
 from gcp_adk_store.testing.conformance.running import event
 from tests.encryption.conftest import envelope
-from tests.moving.hardest import APP, fill, hardest, many
+from tests.moving.hardest import APP, exported, fill, hardest, many
 
 WHO: dict[str, Any] = {"app_name": APP, "user_id": "ada", "session_id": "s1"}
 
@@ -22,9 +22,7 @@ async def lines_of(events: list[Event]) -> list[bytes]:
     async with Store.local(":memory:") as store:
         await fill(store.sessions, [("ada", "s1", events)])
         await store.sessions.update_session_info(**WHO, title="new", labels={"of": "file"})
-        file = io.BytesIO()
-        await export_jsonl(records_of(store.sessions, APP), file, place={}, on_event=lambda _: None)
-    return file.getvalue().splitlines(keepends=True)
+        return (await exported(store)).splitlines(keepends=True)
 
 
 def new_events() -> list[Event]:
@@ -32,21 +30,30 @@ def new_events() -> list[Event]:
     return [*many(12, at=1_800_000_000.0), *hardest(at=1_800_000_100.0)]
 
 
-def broken(lines: list[bytes]) -> dict[str, bytes]:
-    """Return files that each lack something, or have something wrong."""
+def broken(lines: list[bytes]) -> dict[str, tuple[bytes, str]]:
+    """Return files that each lack something, or have something wrong, with what an error says."""
     *kept, end = lines
+    deep = b'{"event": ' + b"[" * 100_000 + b"\n"
     return {
-        "no end": b"".join(kept),
-        "cut in a line": b"".join(lines)[:-700],
-        "no events": lines[0],
-        "an event less": b"".join([*kept[:3], *kept[4:], end]),
-        "an event changed": b"".join(lines).replace(b"event 7", b"event X", 1),
-        "an event twice": b"".join([*kept[:3], kept[2], *kept[3:], end]),
-        "events exchanged": b"".join([lines[0], lines[2], lines[1], *lines[3:]]),
-        "no digest": b"".join([*kept, b'{"end": {"events": 20}}\n']),
-        "a line of something else": b"".join([*kept, b"hello\n", end]),
-        "another session in it": b"".join([*kept, lines[0], end]),
-        "an event that nests too deep": b"".join([*kept, b'{"event": ' + b"[" * 100_000 + b"\n", end]),
+        "no end": (b"".join(kept), "line 22 is missing"),
+        "cut in a line": (b"".join(lines)[:-700], "line"),
+        "no events": (lines[0], "line 2 is missing"),
+        "an event less": (b"".join([*kept[:3], *kept[4:], end]), "line 21 does not fit the 19 events"),
+        "an event changed": (
+            b"".join(lines).replace(b"event 7", b"event X", 1),
+            "line 22 has another digest",
+        ),
+        "an event twice": (b"".join([*kept[:3], kept[2], *kept[3:], end]), "line 23 does not fit"),
+        "events exchanged": (b"".join([lines[0], lines[2], lines[1], *lines[3:]]), "line 22 has another"),
+        "no digest": (b"".join([*kept, b'{"end": {"events": 20}}\n']), "line 22"),
+        "a line of something else": (
+            b"".join([*kept, b"hello\n", end]),
+            "line 22 is not a line of an export",
+        ),
+        "another session in it": (b"".join([*kept, lines[0], end]), "line 22"),
+        "an event that nests too deep": (b"".join([*kept, deep, end]), "line 22"),
+        "another format": (b"".join(lines).replace(b'"format": 1', b'"format": 9', 1), "line 1 has another"),
+        "no first line": (b"".join(lines[1:]), "line 1 is not the first line"),
     }
 
 
@@ -68,13 +75,13 @@ async def test_a_damaged_file_leaves_the_stored_session_as_it_was(
     tmp_path: Path, place: str, kind: str
 ) -> None:
     """Every event of it, its state and its title; nothing of the new one is left, either."""
-    text = broken(await lines_of(new_events()))[kind]
+    text, says = broken(await lines_of(new_events()))[kind]
     async with Store.local(tmp_path) as store:
         service: Any = store.sessions if place == "folder" else InMemorySessionService()
         await fill(service, [("ada", "s1", many(5))])
         before = await read(service)
         assert before is not None
-        with pytest.raises(InvalidInputError, match="line"):
+        with pytest.raises(InvalidInputError, match=says):
             await import_jsonl(io.BytesIO(text), service, on_conflict="overwrite")
         listed = await service.list_sessions(app_name=APP, user_id="ada")
 

@@ -204,27 +204,24 @@ async def test_memories_that_were_not_copied_are_copied_by_the_next_call(tmp_pat
         assert 2 == len((await other.memory.list_memories(**user)).memories)
 
 
-async def test_a_ledger_of_another_copy_is_refused(tmp_path: Path) -> None:
-    """And a file that is none."""
+async def test_what_is_no_ledger_of_the_copy_is_refused(tmp_path: Path) -> None:
+    """One of another copy, a text, or the database of another program, to which no table is added."""
     (tmp_path / "text").write_text(
         "not a ledger, but a text that is long enough for SQLite to look at it" * 20
     )
-    one, other = InMemorySessionService(), InMemorySessionService()
-    await copy(one, other, app_name=APP, resume=tmp_path / "ledger")
-    for path, says in (("ledger", "another copy"), ("text", "cannot be used")):
-        with pytest.raises(InvalidInputError, match=says):
-            await copy(one, other, app_name="other", resume=tmp_path / path)
-
-
-async def test_a_database_of_another_program_is_no_ledger(tmp_path: Path) -> None:
-    """Such as that of the source: no table is added to it."""
+    one = InMemorySessionService()
     async with Store.local(tmp_path) as store:
         await fill(store.sessions, [("u", "s", many(1))])
-        file = tmp_path / "store.sqlite3"
-        with closing(sqlite3.connect(file)) as sql:
+        await copy(one, store.sessions, app_name=APP, resume=tmp_path / "ledger")
+        with closing(sqlite3.connect(tmp_path / "store.sqlite3")) as sql:
             before = sql.execute("SELECT name FROM sqlite_master").fetchall()
-            with pytest.raises(InvalidInputError, match="is a database, and not a ledger"):
-                await copy(store.sessions, InMemorySessionService(), app_name=APP, resume=file)
+            for path, says in (
+                ("ledger", "another copy"),
+                ("text", "cannot be used"),
+                ("store.sqlite3", "is a database, and not a ledger"),
+            ):
+                with pytest.raises(InvalidInputError, match=says):
+                    await copy(one, store.sessions, app_name="other", resume=tmp_path / path)
             assert before == sql.execute("SELECT name FROM sqlite_master").fetchall()
 
 
@@ -234,6 +231,7 @@ async def test_a_database_of_another_program_is_no_ledger(tmp_path: Path) -> Non
         ({"app_name": 5}, "app_name must be a string, not int"),
         ({"since": "2026"}, "since must be a number or None, not str"),
         ({"follow": True}, "follow must be an Event or None, not bool"),
+        *(({"interval_s": given}, "interval_s is") for given in (0, -1, math.inf, math.nan)),
         ({"resume": "a\0b"}, "cannot be used as a ledger"),
         ({"source": "http://["}, "a malformed host"),
         ({"source": 5}, "a int is not a store"),
@@ -336,27 +334,20 @@ async def test_another_session_of_the_id_stays_as_it_is() -> None:
         assert before == await texts_of(store.sessions, "u", "s")
 
 
-async def test_a_dry_run_writes_nothing() -> None:
-    """And says what a copy would do."""
-    source = InMemorySessionService()
-    await fill(source, [("u", "s", hardest())])
-    async with Store.local(":memory:") as store:
-        commits = commits_of(store)
-        report = await copy(source, store.sessions, app_name=APP, dry_run=True)
-
-        assert (1, 8, []) == (report.copied, report.events, commits)
-
-
-async def test_a_dry_run_leaves_the_ledger(tmp_path: Path) -> None:
-    """Also if it takes memories along, which the copy before did not."""
+async def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    """Nor to the ledger, also if it takes memories along, which the copy before did not."""
     ledger = tmp_path / "ledger"
     async with Store.local(":memory:") as one, Store.local(":memory:") as other:
         await fill(one.sessions, [("u", "s", many(3))])
         await copy(one.sessions, other.sessions, app_name=APP, resume=ledger)
-        before = ledger.read_bytes()
+        await fill(one.sessions, [("u", "s2", hardest())])
+        before, commits = ledger.read_bytes(), commits_of(other)
         memories = one.memory, other.memory
-        await copy(one.sessions, other.sessions, app_name=APP, resume=ledger, dry_run=True, memories=memories)
+        report = await copy(
+            one.sessions, other.sessions, app_name=APP, resume=ledger, dry_run=True, memories=memories
+        )
 
+    assert (1, 8, []) == (report.copied, report.events, commits)
     assert before == ledger.read_bytes()
 
 
@@ -434,14 +425,6 @@ async def test_what_failed_in_a_pass_and_then_was_deleted_goes_too() -> None:
         assert ["failed"] == [note.kind for note in report.notes]
         assert 1 == report.removed
         assert await texts_of(other.sessions, "u", "goes") == []
-
-
-@pytest.mark.parametrize("interval_s", [0, -1, math.inf, math.nan])
-async def test_an_interval_that_is_no_time_is_refused(interval_s: float) -> None:
-    """Without a pause, passes would follow each other at once; without an end, there would be one."""
-    async with Store.local(":memory:") as one, Store.local(":memory:") as other:
-        with pytest.raises(InvalidInputError, match="interval_s is"):
-            await copy(one.sessions, other.sessions, app_name=APP, interval_s=interval_s)
 
 
 async def test_a_copy_that_goes_on_keeps_state_of_an_event_that_was_redacted() -> None:
