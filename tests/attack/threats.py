@@ -45,6 +45,7 @@ EVERYBODY: Final = frozenset({"verify", "anchors", "proof", "fsck"})
 CHAIN: Final = EVERYBODY
 READ: Final = EVERYBODY | {"read"}
 KEPT: Final = frozenset({"anchors", "proof"})
+ANCHORS: Final = frozenset({"anchors"})
 PROOF: Final = frozenset({"proof"})
 NOBODY: Final = frozenset[str]()
 FSCK: Final = frozenset({"fsck"})
@@ -66,16 +67,17 @@ class Threat:
 THREATS: Final[list[Threat]] = []
 
 
-def threat(
-    does: str, named: frozenset[str], *, holds: str = DATABASE, of: Who = ADA
-) -> Callable[[Callable[[World], Awaitable[None]]], Callable[[World], Awaitable[None]]]:
+Attack = Callable[[World], Awaitable[None]]
+
+
+def row(does: str, named: frozenset[str], attack: Attack, *, holds: str = DATABASE, of: Who = ADA) -> None:
+    """Add the next row."""
+    THREATS.append(Threat(holds, does, attack, named, of))
+
+
+def threat(does: str, named: frozenset[str], **given: Any) -> Callable[[Attack], None]:
     """Let a function be the attack of the next row."""
-
-    def add(attack: Callable[[World], Awaitable[None]]) -> Callable[[World], Awaitable[None]]:
-        THREATS.append(Threat(holds, does, attack, named, of))
-        return attack
-
-    return add
+    return lambda attack: row(does, named, attack, **given)
 
 
 def forged(texts: list[str], place: int = 0) -> list[str]:
@@ -88,78 +90,54 @@ def swapped(texts: list[str]) -> list[str]:
     return [texts[1], texts[0], *texts[2:]]
 
 
+Texts = Callable[[list[str]], list[str]]
+
+
+def tail(change: Texts, *, more: int = 0) -> Attack:
+    """Return what changes the texts of the tail, with their digests, and raises ``rev`` by *more*."""
+    return lambda world: world.edit(change, more=more)
+
+
+def segment(change: Texts, *, more: int = 0) -> Attack:
+    """Return what changes those of a segment so."""
+    return lambda world: world.edit_segment(change, more=more)
+
+
+def sets(who: Who = ADA, /, **changed: Any) -> Attack:
+    """Return what sets fields of a session's document."""
+    return lambda world: world.alter(who, **changed)
+
+
 # Events
 
 
-@threat("changes an event of the tail, with its digest", CHAIN)
-async def _(world: World) -> None:
-    await world.edit(forged)
-
-
-@threat("changes an event of a segment, with its digest", CHAIN)
-async def _(world: World) -> None:
-    await world.edit_segment(forged)
+row("changes an event of the tail, with its digest", CHAIN, tail(forged))
+row("changes an event of a segment, with its digest", CHAIN, segment(forged))
 
 
 for _more in (1, 2, 5, 50):
-
-    @threat(f"changes an event of the tail, and raises `rev` by {_more}, as if others came again", CHAIN)
-    async def _(world: World, more: int = _more) -> None:
-        await world.edit(forged, more=more)
-
-    @threat(f"changes an event of a segment, and raises `rev` by {_more}", CHAIN)
-    async def _(world: World, more: int = _more) -> None:
-        await world.edit_segment(forged, more=more)
+    row(
+        f"changes an event of the tail, and raises `rev` by {_more}, as if others came again",
+        CHAIN,
+        tail(forged, more=_more),
+    )
+    row(f"changes an event of a segment, and raises `rev` by {_more}", CHAIN, segment(forged, more=_more))
 
 
-@threat("drops the last event", CHAIN)
-async def _(world: World) -> None:
-    await world.edit(lambda texts: texts[:-1])
-
-
-@threat("drops the last event, and lowers `rev` by 1", READ)
-async def _(world: World) -> None:
-    await world.edit(lambda texts: texts[:-1], more=-1)
-
-
-@threat("drops an event of a segment, and lowers `rev` by 1", READ)
-async def _(world: World) -> None:
-    await world.edit_segment(lambda texts: texts[1:], more=-1)
-
-
-@threat("swaps two events of the tail, with their digests", CHAIN)
-async def _(world: World) -> None:
-    await world.edit(swapped)
-
-
-@threat("swaps two events of a segment, with their digests", CHAIN)
-async def _(world: World) -> None:
-    await world.edit_segment(swapped)
-
-
-@threat("adds an event to the tail, and raises `rev`", CHAIN)
-async def _(world: World) -> None:
-    await world.edit(lambda texts: [*texts, *forged(texts[:1])], more=1)
-
-
-@threat("doubles an event, and raises `rev`", CHAIN)
-async def _(world: World) -> None:
-    await world.edit(lambda texts: [*texts, texts[-1]], more=1)
-
-
-@threat("raises `rev` alone", CHAIN)
-async def _(world: World) -> None:
-    await world.edit(list, more=2)
-
-
-@threat("empties the tail, and keeps the head", READ)
-async def _(world: World) -> None:
-    await world.edit(lambda _: [])
-
-
-@threat("replaces the head of the chain", CHAIN)
-async def _(world: World) -> None:
-    await world.alter(chain=bytes(32))
+row("drops the last event", CHAIN, tail(lambda texts: texts[:-1]))
+row("drops the last event, and lowers `rev` by 1", READ, tail(lambda texts: texts[:-1], more=-1))
+row("drops an event of a segment, and lowers `rev` by 1", READ, segment(lambda texts: texts[1:], more=-1))
+row("swaps two events of the tail, with their digests", CHAIN, tail(swapped))
+row("swaps two events of a segment, with their digests", CHAIN, segment(swapped))
+row(
+    "adds an event to the tail, and raises `rev`",
+    CHAIN,
+    tail(lambda texts: [*texts, *forged(texts[:1])], more=1),
+)
+row("doubles an event, and raises `rev`", CHAIN, tail(lambda texts: [*texts, texts[-1]], more=1))
+row("raises `rev` alone", CHAIN, tail(list, more=2))
+row("empties the tail, and keeps the head", READ, tail(lambda _: []))
+row("replaces the head of the chain", CHAIN, sets(chain=bytes(32)))
 
 
 @threat("swaps the digests of two events", FSCK)
@@ -213,48 +191,42 @@ async def _(world: World) -> None:
     await world.put({path: {**plain, "format": 1}})
 
 
-@threat("names a segment in `cut`", CHAIN)
-async def _(world: World) -> None:
-    await world.alter(cut=[{"from": 1, "to": 1}], restores=1, restore_id="0" * 32)
-
-
-@threat("names a segment in `cut`, and lowers `rev` by its events", READ)
-async def _(world: World) -> None:
-    await world.alter(cut=[{"from": 1, "to": 1}], restores=1, restore_id="0" * 32, rev=11)
-
-
-@threat("lowers `sealed`, which hides the last segment", READ)
-async def _(world: World) -> None:
-    await world.alter(sealed=3)
-
-
-@threat("raises `sealed`", READ)
-async def _(world: World) -> None:
-    await world.alter(sealed=5)
+row("names a segment in `cut`", CHAIN, sets(cut=[{"from": 1, "to": 1}], restores=1, restore_id="0" * 32))
+row(
+    "names a segment in `cut`, and lowers `rev` by its events",
+    READ,
+    sets(cut=[{"from": 1, "to": 1}], restores=1, restore_id="0" * 32, rev=11),
+)
+row("lowers `sealed`, which hides the last segment", READ, sets(sealed=3))
+row("raises `sealed`", READ, sets(sealed=5))
 
 
 # The whole history
 
 
-async def _without_end(world: World, count: int) -> None:
-    """Write what a restore writes that takes the last events."""
-    documents = await world.raw()
-    (path, session), *segments = documents.items()
-    assert count <= len(session["tail"]) or count == len(session["tail"]) + 6
-    tail = list(session["tail"])[: max(0, len(session["tail"]) - count)]
-    if count > len(session["tail"]):
-        segments = segments[:-2]
-    fields: dict[str, Any] = {
-        "tail": tail,
-        "cut": [{"from": len(segments), "to": session["sealed"]}],
-        "sealed": session["sealed"] + 1,
-        "sealed_max": segments[-1][1]["running_max"],
-        "restores": 1,
-        "restore_id": "0" * 32,
-    }
-    fields |= await _following(tail, segments)
-    gone = {each: None for each in documents if each not in {path, *(name for name, _ in segments)}}
-    await world.put({**written_anew({path: {**session, **fields}, **dict(segments)}), **gone})
+def without_end(count: int) -> Attack:
+    """Return what writes what a restore writes that takes so many of the last events."""
+
+    async def cut(world: World) -> None:
+        documents = await world.raw()
+        (path, session), *segments = documents.items()
+        assert count <= len(session["tail"]) or count == len(session["tail"]) + 6
+        tail = list(session["tail"])[: max(0, len(session["tail"]) - count)]
+        if count > len(session["tail"]):
+            segments = segments[:-2]
+        changed: dict[str, Any] = {
+            "tail": tail,
+            "cut": [{"from": len(segments), "to": session["sealed"]}],
+            "sealed": session["sealed"] + 1,
+            "sealed_max": segments[-1][1]["running_max"],
+            "restores": 1,
+            "restore_id": "0" * 32,
+        }
+        changed |= await _following(tail, segments)
+        gone = {each: None for each in documents if each not in {path, *(name for name, _ in segments)}}
+        await world.put({**written_anew({path: {**session, **changed}, **dict(segments)}), **gone})
+
+    return cut
 
 
 async def _following(tail: list[str], segments: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
@@ -274,14 +246,8 @@ def _turn(invocation_id: str) -> str:
     return hashlib.sha256(invocation_id.encode()).hexdigest()[:16]
 
 
-@threat("forges a restore that takes events which no anchor proves", PROOF)
-async def _(world: World) -> None:
-    await _without_end(world, 2)
-
-
-@threat("forges a restore that takes anchored events", KEPT)
-async def _(world: World) -> None:
-    await _without_end(world, 8)
+row("forges a restore that takes events which no anchor proves", PROOF, without_end(2))
+row("forges a restore that takes anchored events", KEPT, without_end(8))
 
 
 @threat("writes the whole history anew, with its chain", KEPT)
@@ -318,14 +284,14 @@ async def _(world: World) -> None:
     await world.put({**dict.fromkeys([*mine, *theirs]), **moved(mine, BOB), **moved(theirs, ADA)})
 
 
-@threat("copies a session to another user", frozenset({"anchors"}), of=ADA | {"user_id": "eve"})
+@threat("copies a session to another user", ANCHORS, of=ADA | {"user_id": "eve"})
 async def _(world: World) -> None:
     eve = ADA | {"user_id": "eve"}
     await world.put({**moved(await world.raw(), eve)})
     world.proofs[path_of(eve)] = world.proofs[path_of(ADA)]
 
 
-@threat("gives a session another id", frozenset({"anchors"}), of=ADA | {"session_id": "renamed"})
+@threat("gives a session another id", ANCHORS, of=ADA | {"session_id": "renamed"})
 async def _(world: World) -> None:
     renamed = ADA | {"session_id": "renamed"}
     await world.put({**dict.fromkeys(await world.raw()), **moved(await world.raw(), renamed)})
@@ -355,9 +321,7 @@ async def _(world: World) -> None:
         await store.sessions.delete_session(**ADA)
 
 
-@threat("lets the session expire", READ - {"fsck"})
-async def _(world: World) -> None:
-    await world.alter(ttl_s=0, expire_at=datetime.fromtimestamp(1000, UTC))
+row("lets the session expire", READ - {"fsck"}, sets(ttl_s=0, expire_at=datetime.fromtimestamp(1000, UTC)))
 
 
 @threat("puts a copy from before the newest anchor back", KEPT, holds=BACKUP)
@@ -398,47 +362,49 @@ async def _marked(world: World, *, words: str = "", audit: bool = True) -> None:
     await world.put(documents)
 
 
-@threat("puts a marker in place of an event", CHAIN)
-async def _(world: World) -> None:
-    await _marked(world, audit=False)
+row("puts a marker in place of an event", CHAIN, lambda world: _marked(world, audit=False))
+row(
+    "puts a marker with own words in place of an event, and appends an event that reports it",
+    READ,
+    lambda world: _marked(world, words="I CONFESS"),
+)
+row("redacts an event: a marker, and an event that reports it, which no anchor proves", NOBODY, _marked)
 
 
-@threat("puts a marker with own words in place of an event, and appends an event that reports it", READ)
-async def _(world: World) -> None:
-    await _marked(world, words="I CONFESS")
+def marks(change: Texts) -> Attack:
+    """Return what changes the texts of the segment that has a marker."""
+
+    async def alter(world: World) -> None:
+        documents = await world.raw(REDACTED)
+        segment, fields = [*documents.items()][1]
+        await world.put({segment: {**fields, "body": pack_segment(change(unpack_segment(fields["body"])))}})
+
+    return alter
 
 
-@threat("redacts an event: a marker, and an event that reports it, which no anchor proves", NOBODY)
-async def _(world: World) -> None:
-    await _marked(world)
-
-
-async def _alter_marker(world: World, change: Callable[[list[str]], list[str]], who: Who = REDACTED) -> None:
-    documents = await world.raw(who)
-    segment, fields = [*documents.items()][1]
-    await world.put({segment: {**fields, "body": pack_segment(change(unpack_segment(fields["body"])))}})
-
-
-@threat("gives a marker other words", READ, of=REDACTED)
-async def _(world: World) -> None:
-    await _alter_marker(world, lambda texts: [text.replace("this event", "my word") for text in texts])
-
-
-@threat("gives a marker another author", CHAIN, of=REDACTED)
-async def _(world: World) -> None:
-    await _alter_marker(
-        world, lambda texts: [texts[0], texts[1].replace('"author":"user"', '"author":"boss"'), texts[2]]
-    )
-
-
-@threat("gives a redaction another reason", CHAIN, of=REDACTED)
-async def _(world: World) -> None:
-    await _alter_marker(world, lambda texts: [text.replace("ticket 7", "ticket 8") for text in texts])
+row(
+    "gives a marker other words",
+    READ,
+    marks(lambda texts: [text.replace("this event", "my word") for text in texts]),
+    of=REDACTED,
+)
+row(
+    "gives a marker another author",
+    CHAIN,
+    marks(lambda texts: [texts[0], texts[1].replace('"author":"user"', '"author":"boss"'), texts[2]]),
+    of=REDACTED,
+)
+row(
+    "gives a redaction another reason",
+    CHAIN,
+    marks(lambda texts: [text.replace("ticket 7", "ticket 8") for text in texts]),
+    of=REDACTED,
+)
 
 
 @threat("changes what a marker kept, and appends another event that reports it", CHAIN, of=REDACTED)
 async def _(world: World) -> None:
-    await _alter_marker(world, lambda texts: [text.replace('"e1"', '"e1-forged"') for text in texts])
+    await marks(lambda texts: [text.replace('"e1"', '"e1-forged"') for text in texts])(world)
     documents = await world.raw(REDACTED)
     marker = unpack_segment([*documents.values()][1]["body"])[1]
     for sha256 in (hash_of_marker(marker), None):
@@ -449,17 +415,17 @@ async def _(world: World) -> None:
     await world.put(documents)
 
 
-@threat("adds metadata to a marker", READ, of=REDACTED)
-async def _(world: World) -> None:
-    await _alter_marker(
-        world,
-        lambda texts: [text.replace('"custom_metadata":{', '"custom_metadata":{"a":"b",') for text in texts],
-    )
-
-
-@threat("moves a marker to another event", CHAIN, of=REDACTED)
-async def _(world: World) -> None:
-    await _alter_marker(world, lambda texts: [texts[0], texts[2], texts[1]])
+row(
+    "adds metadata to a marker",
+    READ,
+    marks(
+        lambda texts: [text.replace('"custom_metadata":{', '"custom_metadata":{"a":"b",') for text in texts]
+    ),
+    of=REDACTED,
+)
+row(
+    "moves a marker to another event", CHAIN, marks(lambda texts: [texts[0], texts[2], texts[1]]), of=REDACTED
+)
 
 
 @threat("puts a second marker, for which another event's redaction is to count", CHAIN, of=REDACTED)
@@ -468,7 +434,7 @@ async def _(world: World) -> None:
         sha256 = hash_of(texts[2]).hex()
         return [texts[0], texts[1], texts[1].replace(hash_of(texts[1]).hex(), sha256)]
 
-    await _alter_marker(world, twice)
+    await marks(twice)(world)
 
 
 @threat("drops the event that reports a redaction, with the chain behind it", EVERYBODY, of=REDACTED)
@@ -516,47 +482,27 @@ async def _(world: World) -> None:
     await world.alter(origin=origin)
 
 
-@threat("lowers `redactions`", NOBODY, of=REDACTED)
-async def _(world: World) -> None:
-    await world.alter(REDACTED, redactions=...)
+row("lowers `redactions`", NOBODY, sets(REDACTED, redactions=...), of=REDACTED)
 
 
 # What is no event
 
 
-@threat("changes the state", FSCK)
-async def _(world: World) -> None:
-    await world.alter(state={"first": "value", "number": 7})
-
-
-@threat("adds a key to the state", FSCK)
-async def _(world: World) -> None:
-    await world.alter(state={"first": "value", "number": 13, "more": 1})
-
-
-@threat("changes the state of the user", NOBODY)
-async def _(world: World) -> None:
-    await world.put({"adk_apps/app/adk_users/ada": {"format": 1, "state": {"name": "Eve"}}})
-
-
-@threat("changes the title and the labels", NOBODY)
-async def _(world: World) -> None:
-    await world.alter(title="A crime", labels={"team": "y"}, label_set=["team=y"])
-
-
-@threat("changes the labels that listings show, and not those that they find", FSCK)
-async def _(world: World) -> None:
-    await world.alter(labels={"team": "y"})
-
-
-@threat("changes the last message that listings show", FSCK)
-async def _(world: World) -> None:
-    await world.alter(last_text="I confess")
-
-
-@threat("says that the session was restored", FSCK)
-async def _(world: World) -> None:
-    await world.alter(restores=3)
+row("changes the state", FSCK, sets(state={"first": "value", "number": 7}))
+row("adds a key to the state", FSCK, sets(state={"first": "value", "number": 13, "more": 1}))
+row(
+    "changes the state of the user",
+    NOBODY,
+    lambda world: world.put({"adk_apps/app/adk_users/ada": {"format": 1, "state": {"name": "Eve"}}}),
+)
+row(
+    "changes the title and the labels",
+    NOBODY,
+    sets(title="A crime", labels={"team": "y"}, label_set=["team=y"]),
+)
+row("changes the labels that listings show, and not those that they find", FSCK, sets(labels={"team": "y"}))
+row("changes the last message that listings show", FSCK, sets(last_text="I confess"))
+row("says that the session was restored", FSCK, sets(restores=3))
 
 
 @threat("gives a fork another origin", NOBODY, of=FORK)
@@ -574,39 +520,47 @@ async def _(world: World) -> None:
     await world.alter(turn={"fence": 1}, inbox=[str(message)])
 
 
-@threat("changes when the session ends, to later", FSCK)
-async def _(world: World) -> None:
-    await world.alter(ttl_s=10**8, expire_at=datetime.fromtimestamp(4 * 10**9, UTC))
+row(
+    "changes when the session ends, to later",
+    FSCK,
+    sets(ttl_s=10**8, expire_at=datetime.fromtimestamp(4 * 10**9, UTC)),
+)
 
 
 # The bucket of anchors
 
 
-@threat("adds the anchor of a history that never was", frozenset({"anchors"}), holds=BUCKET)
-async def _(world: World) -> None:
-    await _add_anchor(world, f"{11:018d}-{'ab' * 32}-{'cd' * 32}")
+def anchor(name: str) -> Attack:
+    """Return what adds an anchor of this name."""
+
+    async def put(world: World) -> None:
+        epoch = (await world.raw())[path_of(ADA)]["epoch"]
+        await world.put_anchor(f"adk-anchors/{epoch}/{name}")
+
+    return put
 
 
-@threat("adds an anchor without the ids, of a history that never was", frozenset({"anchors"}), holds=BUCKET)
-async def _(world: World) -> None:
-    await _add_anchor(world, f"{11:018d}-{'ab' * 32}")
-
-
-@threat("adds an object that is no anchor, or one of a newer release", frozenset({"anchors"}), holds=BUCKET)
-async def _(world: World) -> None:
-    await _add_anchor(world, f"3-{11:018d}-{'ab' * 32}")
-
-
-async def _add_anchor(world: World, name: str) -> None:
-    epoch = (await world.raw())[path_of(ADA)]["epoch"]
-    await world.put_anchor(f"adk-anchors/{epoch}/{name}")
-
-
-@threat(
-    "removes all anchors, after the retention or without a locked policy",
-    frozenset({"anchors"}),
+row(
+    "adds the anchor of a history that never was",
+    ANCHORS,
+    anchor(f"{11:018d}-{'ab' * 32}-{'cd' * 32}"),
     holds=BUCKET,
 )
+row(
+    "adds an anchor without the ids, of a history that never was",
+    ANCHORS,
+    anchor(f"{11:018d}-{'ab' * 32}"),
+    holds=BUCKET,
+)
+row(
+    "adds an object that is no anchor, or one of a newer release",
+    ANCHORS,
+    anchor(f"3-{11:018d}-{'ab' * 32}"),
+    holds=BUCKET,
+)
+
+
+@threat("removes all anchors, after the retention or without a locked policy", ANCHORS, holds=BUCKET)
 async def _(world: World) -> None:
     shutil.rmtree(world.anchors)
 
