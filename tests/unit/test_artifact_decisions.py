@@ -1,5 +1,6 @@
 """Show where references lead, which version comes next, and what counts as removed."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -69,30 +70,18 @@ def test_what_is_no_reference_is_refused(uri: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "phrase"),
+    ("uri", "session", "phrase"),
     [
-        ("artifact://apps/a/users/u/sessions/s/artifacts/f/versions/1", "same app and user scope"),
-        ("artifact://apps/a/b/users/v/sessions/s/artifacts/f/versions/1", "same app and user scope"),
-        ("artifact://apps/a/b/users/v/artifacts/user:f/versions/1", "same app and user scope"),
-        ("artifact://apps/a/b/users/u/sessions/t/artifacts/f/versions/1", "same session scope"),
-        ("artifact://apps/a/b/users/u/sessions/t/artifacts/user:f/versions/1", "same session scope"),
-        ("artifact://apps/a/b/users/u/sessions/S/artifacts/f/versions/1", "same session scope"),
-        ("artifact://apps/a/b/users/u/artifacts/f/versions/1", "Session ID must be provided"),
+        ("artifact://apps/a/b/users/u/sessions/t/artifacts/user:f/versions/1", "s", "same session scope"),
+        ("artifact://apps/a/b/users/u/sessions/S/artifacts/f/versions/1", "s", "same session scope"),
+        ("artifact://apps/a/b/users/u/artifacts/f/versions/1", "s", "Session ID must be provided"),
+        ("artifact://apps/a/b/users/u/sessions/s/artifacts/f/versions/1", None, "same session scope"),
     ],
 )
-def test_a_reference_stays_in_its_scope(uri: str, phrase: str) -> None:
-    """No reference reaches another app, user or session."""
+def test_a_reference_stays_in_its_scope(uri: str, session: str | None, phrase: str) -> None:
+    """A user's artifact that is loaded without a session cannot lead into one."""
     with pytest.raises(InvalidInputError, match=phrase):
-        ArtifactReference.parse(uri, within=HERE)
-
-
-def test_a_reference_of_no_session_reaches_no_session() -> None:
-    """A user's artifact loaded without a session cannot lead into one."""
-    with pytest.raises(InvalidInputError, match="same session scope"):
-        ArtifactReference.parse(
-            "artifact://apps/a/users/u/sessions/s/artifacts/f/versions/1",
-            within=ArtifactScope(app="a", user="u", session=None),
-        )
+        ArtifactReference.parse(uri, within=replace(HERE, session=session))
 
 
 @given(st.timedeltas(timedelta(microseconds=1), timedelta(days=36_500)), st.integers(0, 4_000_000_000))
@@ -104,12 +93,8 @@ def test_a_lifetime_is_kept_to_the_microsecond(lifetime: timedelta, now: int) ->
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        ("", "''"),
         ("standard", "'standard'"),
         ("ARCHIVE ", "'ARCHIVE '"),
-        ("REGIONAL", "'REGIONAL'"),
-        (5, "5"),
-        (True, "True"),
         (["STANDARD"], "['STANDARD']"),
         ("X" * 100, "'" + "X" * 59),
     ],

@@ -257,38 +257,25 @@ class Hanging:
             raise
 
 
-async def fail_after(started: asyncio.Event, error: Exception, cause: Exception | None = None) -> None:
-    """Raise *error* once *started* is set."""
-    await started.wait()
-    raise error from cause
-
-
-async def test_the_first_failure_cancels_the_rest() -> None:
-    """Nothing goes on in the background once the whole has failed."""
+async def test_the_first_failure_cancels_the_rest_and_is_raised() -> None:
+    """Nothing goes on in the background once the whole has failed; others may fail by being cancelled."""
     rest = [Hanging(), Hanging()]
-    async with asyncio.timeout(HANGS_S):
-        with pytest.raises(UnavailableError, match="later"):
-            await gather([rest[0](), fail_after(rest[1].started, UnavailableError("later")), rest[1]()])
-
-    assert [True, True] == [call.cancelled for call in rest]
-
-
-async def test_the_first_of_several_failures_counts() -> None:
-    """When cancelling makes others fail too, the error that began it is raised."""
-    hanging = Hanging()
-    first = UnavailableError("first")
 
     async def fail_when_cancelled() -> None:
         try:
-            await hanging()
+            await rest[0]()
         finally:
             raise UnavailableError("second")
 
-    async with asyncio.timeout(HANGS_S):
-        with pytest.raises(UnavailableError) as caught:
-            await gather([fail_when_cancelled(), fail_after(hanging.started, first)])
+    async def fail() -> None:
+        await rest[1].started.wait()
+        raise UnavailableError("first")
 
-    assert first is caught.value
+    async with asyncio.timeout(HANGS_S):
+        with pytest.raises(UnavailableError, match="first"):
+            await gather([fail_when_cancelled(), fail(), rest[1]()])
+
+    assert [True, True] == [call.cancelled for call in rest]
 
 
 async def test_a_cancelled_caller_cancels_the_calls() -> None:

@@ -39,13 +39,6 @@ def total(services: Services, workload: Workload) -> float:
     return bill_of_a_month(services, workload, US_CENTRAL1).total
 
 
-def test_a_month_adds_turns_sessions_and_their_ends() -> None:
-    """1,000 sessions a day of one turn each, for 30 days."""
-    used = operations_of_a_month(OURS, SMALL)
-
-    assert Operations(reads=7 * 30_000, writes=3 * 30_000, deletes=30_000) == used
-
-
 def test_without_artifacts_cloud_storage_costs_nothing() -> None:
     """Neither operations nor space."""
     for services in BOTH:
@@ -74,15 +67,6 @@ def test_the_free_tier_takes_off_what_is_free_and_no_more() -> None:
     assert 650_000 * 30 * 0.03 / 100_000 == pytest.approx(reads.cost)
 
 
-def test_a_conversation_has_the_history_on_average() -> None:
-    """68 turns of 6 events find 0, 6, ... 402 events."""
-    workload = Workload(turns_per_day=680, events_per_turn=6, history=201)
-
-    assert 68 == workload.conversation_turns
-    assert 10 == workload.new_sessions
-    assert 201 == sum(number * workload.events_per_turn for number in range(68)) / 68
-
-
 @pytest.mark.parametrize("name", BOUNDS)
 @pytest.mark.parametrize("how", ["below", "above", "text", "nan", "huge"])
 def test_a_number_beyond_its_bounds_is_refused(name: str, how: str) -> None:
@@ -107,11 +91,6 @@ def test_a_scope_that_is_none_is_refused() -> None:
         replace(SMALL, scopes=unknown)
 
 
-def test_prices_are_read_as_they_are_written() -> None:
-    """The list that is built in, too."""
-    assert US_CENTRAL1 == Prices.parse(json.dumps(asdict(US_CENTRAL1)))
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -130,15 +109,6 @@ def test_prices_that_are_none_are_refused(change: dict[str, object], says: str) 
         Prices.parse(json.dumps({**asdict(US_CENTRAL1), **change}))
 
 
-@pytest.mark.parametrize(
-    ("text", "says"), [("{", "Invalid JSON"), ("[]", "an object"), ("{}", "location: Field required")]
-)
-def test_what_is_no_list_of_prices_is_refused(text: str, says: str) -> None:
-    """No price is guessed."""
-    with pytest.raises(InvalidInputError, match=says):
-        Prices.parse(text)
-
-
 WORKLOADS = st.builds(
     Workload,
     turns_per_day=st.floats(1, 1e6),
@@ -152,23 +122,6 @@ WORKLOADS = st.builds(
     sessions_per_day=st.floats(1, 1000),
     cold_share=st.floats(0, 1),
 )
-
-
-@given(workload=WORKLOADS, factor=st.floats(1, 10))
-def test_more_turns_never_cost_less(workload: Workload, factor: float) -> None:
-    """Of either kind of services."""
-    more = replace(workload, turns_per_day=workload.turns_per_day * factor)
-
-    for services in BOTH:
-        assert total(services, workload) <= total(services, more) * (1 + 1e-9)
-
-
-@given(workload=WORKLOADS, longer=st.integers(1, 500))
-def test_a_longer_history_never_costs_adks_services_less(workload: Workload, longer: int) -> None:
-    """They read all of it."""
-    more = replace(workload, history=workload.history + longer)
-
-    assert total(BUILTIN, workload) <= total(BUILTIN, more) * (1 + 1e-9)
 
 
 @given(

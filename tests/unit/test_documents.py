@@ -16,11 +16,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError, StoredDataError
-from gcp_adk_store.codec.decode import Foreign, decode_value, event_timestamp
+from gcp_adk_store.codec.decode import Foreign, event_timestamp
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.packing import pack_segment, unpack
 from gcp_adk_store.codec.stored import (
-    HEADER_FIELDS,
     read_chunk,
     read_header,
     read_segment,
@@ -120,18 +119,6 @@ WITH_TURNS: dict[str, Any] = {**SESSION, "turns": 3, "last_turn": "ab" * 8}
 STORED = read_session(document(WITH_TURNS))
 LAST_SECOND = 253402300799  # of the year 9999, as far as Firestore's times go
 GRACE = timedelta(seconds=PARTS_GRACE_S)
-OPTIONAL = (
-    "format",
-    "spilled",
-    "ttl_s",
-    "parts_expire_at",
-    "restores",
-    "cut",
-    "redactions",
-    "turns",
-    "turn",
-    "archived",
-)
 
 
 def read_or_refused(read: Callable[[], Any], where: str) -> Any:
@@ -215,14 +202,6 @@ def test_a_damaged_session_is_reported_or_read_as_it_lies_there(fields: dict[str
     assert found.marker == type(found.marker).parse(str(found.marker))
 
 
-@given(damaged(SHARED, others=OTHERS))
-def test_a_damaged_shared_state_is_reported_or_read_as_it_lies_there(fields: dict[str, Any]) -> None:
-    """No key is lost, and none is made of two."""
-    found = read_or_refused(lambda: read_state(document(fields)), PATH)
-    if found is not None:
-        require_state(fields.get("state", {}), found)
-
-
 @given(damaged(SEGMENT, others=OTHERS))
 @example({**SEGMENT, "body": damage.BOMB})
 @example({**SEGMENT, "body": pack_segment(TAIL) + b"x"})
@@ -292,12 +271,6 @@ def test_a_path_that_is_encoded_as_none_is_reported(names: list[str]) -> None:
     found = read_or_refused(lambda: LAYOUT.session_at(path), path)
 
     assert found is None or path == LAYOUT.session(found)
-
-
-@given(damage.VALUES | OTHERS)
-def test_a_damaged_state_value_is_reported_or_read(field: Any) -> None:
-    """By the key that it is of."""
-    read_or_refused(lambda: decode_value(field, what="state key 'k'"), "state key 'k'")
 
 
 @pytest.mark.parametrize(
@@ -404,16 +377,6 @@ def test_a_bomb_takes_no_more_memory_than_the_bound() -> None:
     assert held.bytes < 4_000_000
 
 
-def test_prefixes_share_no_collection() -> None:
-    """Two stores in one database have no collection's name in common, at any level."""
-    paths = [layout.segments(KEY, "e1", range(1))[0].split("/")[::2] for layout in (Layout("a"), Layout("b"))]
-
-    assert [
-        ["a_apps", "a_users", "a_sessions", "a_segments"],
-        ["b_apps", "b_users", "b_sessions", "b_segments"],
-    ] == paths
-
-
 def test_shared_state_never_ends() -> None:
     """A session takes neither its app's nor its user's state along."""
     state = ScopedState(app={"a": 1}, user={"u": 2})
@@ -496,16 +459,6 @@ def test_an_end_is_read_as_it_was_written(expiry: Expiry) -> None:
     (created,) = LAYOUT.create(KEY, epoch="e1", time=1.5, state=ScopedState(), expiry=expiry)
 
     assert expiry == read_session(document({**created.fields})).expiry
-
-
-@pytest.mark.parametrize("name", [name for name in HEADER_FIELDS if name not in OPTIONAL])
-def test_an_incomplete_session_is_refused(name: str) -> None:
-    """A document that lacks a field is named with the field."""
-    fields = {key: value for key, value in WITH_TURNS.items() if key != name}
-    with pytest.raises(StoredDataError) as caught:
-        read_session(document(fields))
-
-    assert f"{PATH} lacks {name}" == str(caught.value)
 
 
 @pytest.mark.parametrize(

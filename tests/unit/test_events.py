@@ -58,13 +58,6 @@ def test_an_event_that_is_long_by_itself_leaves_as_a_whole() -> None:
     assert [pictures()] == read_back(pictures(), limits=limits)
 
 
-def test_equal_events_are_equal_texts() -> None:
-    """With payloads too: that is how a lost answer is recognised."""
-    limits = replace(ROOMY, inline_bytes=150, event_text_bytes=300)
-
-    assert texts_of(pictures(), limits=limits) == texts_of(pictures(), limits=limits)
-
-
 @pytest.mark.parametrize("limits", [{"inline_bytes": 99}, {"event_text_bytes": 300}])
 def test_a_piece_over_the_limit_of_a_payload_is_refused(limits: dict[str, int]) -> None:
     """With its size, the limit and the setting."""

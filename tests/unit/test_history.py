@@ -1,7 +1,7 @@
-"""Show which events a point keeps, what the state was there, and how texts are chained."""
+"""Show which events a point keeps where tests/property/test_points.py has none such, and what is none."""
 
-import hashlib
-from datetime import UTC, datetime, timedelta, timezone
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,9 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError, Point, PointMissingError
-from gcp_adk_store.model.appends import genesis, step
-
-EPOCH = "00000000000040008000000000000001"
 
 
 def event(number: int, *, invocation: str = "turn", at: float | None = None) -> Event:
@@ -28,39 +25,8 @@ def event(number: int, *, invocation: str = "turn", at: float | None = None) -> 
 EVENTS = [event(0, invocation="a"), event(1, invocation="a"), event(2, invocation="b"), event(3)]
 
 
-class TestChain:
-    """A chain commits to the session, to each text and to their order."""
-
-    def test_its_values_are_stable(self) -> None:
-        """Stored heads are compared with them for ever."""
-        begun = hashlib.sha256(b"gcp-adk-store/2\0" + EPOCH.encode()).digest()
-
-        assert begun == genesis(EPOCH)
-        text = hashlib.sha256('{"ü":1}'.encode()).digest()
-        assert hashlib.sha256(begun + text).digest() == step(begun, '{"ü":1}')
-
-
 class TestPoints:
     """A point keeps a prefix of the events."""
-
-    @pytest.mark.parametrize(
-        ("point", "kept"),
-        [
-            (Point.position(0), 0),
-            (Point.position(4), 4),
-            (Point.after_event("e0"), 1),
-            (Point.after_event("e3"), 4),
-            (Point.before_invocation("a"), 0),
-            (Point.before_invocation("b"), 2),
-            (Point.as_of(datetime.fromtimestamp(-1, UTC)), 0),
-            (Point.as_of(datetime.fromtimestamp(1, UTC)), 2),
-            (Point.as_of(datetime.fromtimestamp(1, timezone(timedelta(hours=5)))), 2),
-            (Point.as_of(datetime.fromtimestamp(9, UTC)), 4),
-        ],
-    )
-    def test_it_keeps_the_events_before_it(self, point: Point, kept: int) -> None:
-        """By number, id, turn or time."""
-        assert kept == point.kept(EVENTS)
 
     def test_of_events_with_one_id_the_first_counts(self) -> None:
         """ADK does not require that ids differ."""
@@ -79,25 +45,22 @@ class TestPoints:
         with pytest.raises(PointMissingError, match=message):
             point.kept(EVENTS)
 
-    @pytest.mark.parametrize("count", [-1, True, 1.0, "1", None])
-    def test_a_position_is_a_number_of_events(self, count: Any) -> None:
-        """Nothing that Python holds for one."""
+    @pytest.mark.parametrize(
+        ("make", "given"),
+        [
+            *((Point.position, count) for count in (-1, True, 1.0, "1", None)),
+            *(
+                (make, id_)
+                for make in (Point.after_event, Point.before_invocation)
+                for id_ in (None, 5, b"e0")
+            ),
+            *((Point.as_of, time) for time in (datetime(2026, 1, 1), 5.0, None)),  # noqa: DTZ001  # refused
+        ],
+    )
+    def test_what_is_no_point_is_refused(self, make: Callable[[Any], Point], given: Any) -> None:
+        """A time without a zone too: it would mean another one on another machine."""
         with pytest.raises(InvalidInputError):
-            Point.position(count)
-
-    @pytest.mark.parametrize("id_", [None, 5, b"e0"])
-    def test_an_id_is_text(self, id_: Any) -> None:
-        """An event without one is not meant."""
-        with pytest.raises(InvalidInputError):
-            Point.after_event(id_)
-        with pytest.raises(InvalidInputError):
-            Point.before_invocation(id_)
-
-    @pytest.mark.parametrize("time", [datetime(2026, 1, 1), 5.0, None])  # noqa: DTZ001  # refused
-    def test_a_time_has_a_zone(self, time: Any) -> None:
-        """Otherwise it would mean another one on another machine."""
-        with pytest.raises(InvalidInputError, match="time zone"):
-            Point.as_of(time)
+            make(given)
 
     @given(st.lists(st.floats(0, 100), max_size=6), st.integers(0, 100))
     def test_all_that_a_time_keeps_is_not_after_it(self, times: list[float], seconds: int) -> None:

@@ -1,51 +1,9 @@
-"""Show which ids are legal, with ADK's phrases for those that are not."""
-
-from collections.abc import Callable
+"""Show which ids and filenames are legal beyond what the conformance suites ask of every service."""
 
 import pytest
 
 from gcp_adk_store import InvalidInputError
-from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope, SessionKey, UserKey
-
-BAD_SEGMENTS = [
-    ("", "must not be empty."),
-    (" ", "must not be empty."),
-    ("\t\n", "must not be empty."),
-    ("a\x00b", "must not contain null bytes."),
-    ("/", "'/' must not be an absolute path or start with a slash."),
-    ("/etc/passwd", "'/etc/passwd' must not be an absolute path or start with a slash."),
-    ("\\share", "'\\\\share' must not be an absolute path or start with a slash."),
-    ("C:", "'C:' must not be drive-qualified."),
-    ("c:/x", "'c:/x' must not be drive-qualified."),
-    (".", "'.' must not contain traversal segments."),
-    ("..", "'..' must not contain traversal segments."),
-    ("a/../b", "'a/../b' must not contain traversal segments."),
-    ("a\\..\\b", "'a\\\\..\\\\b' must not contain traversal segments."),
-    ("a/..", "'a/..' must not contain traversal segments."),
-    ("a/users/b", "'a/users/b' must not contain reserved path segments."),
-    ("apps/a", "'apps/a' must not contain reserved path segments."),
-    ("a\\Sessions", "'a\\\\Sessions' must not contain reserved path segments."),
-    ("a/ARTIFACTS", "'a/ARTIFACTS' must not contain reserved path segments."),
-    ("versions/1", "'versions/1' must not contain reserved path segments."),
-]
-GOOD_SEGMENTS = ["a", "a/b", "apps", "users", "user", "a..b", "...", "%2F", "1:2", "projects/1/x", "ü 雪"]
-
-SCOPES: dict[str, Callable[[str], ArtifactScope]] = {
-    "app_name": lambda value: ArtifactScope(app=value, user="u", session="s"),
-    "user_id": lambda value: ArtifactScope(app="a", user=value, session="s"),
-    "session_id": lambda value: ArtifactScope(app="a", user="u", session=value),
-}
-TEXT_FIELDS: dict[str, Callable[[str], object]] = {
-    "UserKey app_name": lambda value: UserKey(app=value, user="u"),
-    "UserKey user_id": lambda value: UserKey(app="a", user=value),
-    "SessionKey app_name": lambda value: SessionKey(app=value, user="u", session="s"),
-    "SessionKey user_id": lambda value: SessionKey(app="a", user=value, session="s"),
-    "SessionKey session_id": lambda value: SessionKey(app="a", user="u", session=value),
-    "ArtifactScope app_name": SCOPES["app_name"],
-    "ArtifactScope user_id": SCOPES["user_id"],
-    "ArtifactScope session_id": SCOPES["session_id"],
-    "ArtifactKey filename": lambda value: ArtifactKey.of(app="a", user="u", session="s", filename=value),
-}
+from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope, SessionKey
 
 
 def artifact(session: str | None, filename: str = "f") -> ArtifactKey:
@@ -53,41 +11,12 @@ def artifact(session: str | None, filename: str = "f") -> ArtifactKey:
     return ArtifactKey.of(app="a", user="u", session=session, filename=filename)
 
 
-@pytest.mark.parametrize("field", SCOPES)
-@pytest.mark.parametrize(("value", "phrase"), BAD_SEGMENTS)
-def test_a_bad_artifact_id_is_refused_in_adks_words(field: str, value: str, phrase: str) -> None:
-    """Each id that ADK refuses is refused with the message that its servers and users match on."""
-    with pytest.raises(InvalidInputError) as caught:
-        SCOPES[field](value)
-
-    assert f"{field} {phrase}" == str(caught.value)
-
-
-@pytest.mark.parametrize("value", GOOD_SEGMENTS)
-def test_a_good_artifact_id_is_kept(value: str) -> None:
-    """Ids that ADK takes, slashes of Agent Engine's app names included, stay as they are."""
+@pytest.mark.parametrize("value", ["a", "apps", "users", "user", "a..b", "...", "1:2", "projects/1/x"])
+def test_an_id_that_looks_like_a_bad_one_is_kept(value: str) -> None:
+    """As ADK keeps it."""
     scope = ArtifactScope(app=value, user=value, session=value)
 
     assert (value, value, value) == (scope.app, scope.user, scope.session)
-
-
-@pytest.mark.parametrize("value", ["", " ", ".", "..", "/", "a/b", "__x__", "\x00", "C:", "a/users/b", "雪"])
-def test_any_text_names_a_user(value: str) -> None:
-    """Sessions know no forbidden app or user id; theirs are taken to the letter."""
-    key = UserKey(app=value, user=value)
-
-    assert (value, value) == (key.app, key.user)
-
-
-@pytest.mark.parametrize("padded", ["s", " s", "s\n", "\t s \r\n", "\u2003s"])
-def test_padding_around_a_session_id_does_not_count(padded: str) -> None:
-    """A session is found, and its artifacts with it, under any padding of its id."""
-    keys = SessionKey(app="a", user="u", session=padded), ArtifactScope(app="a", user="u", session=padded)
-
-    assert (
-        SessionKey(app="a", user="u", session="s"),
-        ArtifactScope(app="a", user="u", session="s"),
-    ) == keys
 
 
 @pytest.mark.parametrize("session", [" .. ", " /x", " C:x", "\t."])
@@ -104,30 +33,7 @@ def test_padding_around_other_ids_counts() -> None:
     assert (" a ", " u ", "s x") == (key.app, key.user, key.session)
 
 
-@pytest.mark.parametrize("field", TEXT_FIELDS)
-@pytest.mark.parametrize(("value", "index"), [("\ud800", 0), ("ok\udfff!", 2)])
-def test_half_a_surrogate_pair_is_refused(field: str, value: str, index: int) -> None:
-    """What no storage can encode is refused at the edge, naming the field and place only."""
-    with pytest.raises(InvalidInputError) as caught:
-        TEXT_FIELDS[field](value)
-
-    name = field.split()[1]
-    assert f"{name} holds a lone surrogate at index {index}, which Unicode text cannot hold." == str(
-        caught.value
-    )
-
-
-@pytest.mark.parametrize("field", TEXT_FIELDS)
-def test_an_id_that_is_no_text_is_refused(field: str) -> None:
-    """A number in place of an id is a typed error, not a crash deeper down."""
-    number: object = 5
-    with pytest.raises(InvalidInputError) as caught:
-        TEXT_FIELDS[field](number)  # type: ignore[arg-type]  # the mistake under test
-
-    assert f"{field.split()[1]} must be a string, not int." == str(caught.value)
-
-
-@pytest.mark.parametrize("filename", ["f", "a/b.txt", "User:f", " user:f", "x/user:f", "..", "/f", " "])
+@pytest.mark.parametrize("filename", ["User:f", " user:f", "x/user:f", "..", "/f", " "])
 def test_any_other_filename_stays_in_the_session(filename: str) -> None:
     """Only the exact start ``user:`` leaves the session."""
     key = artifact("s", filename)
@@ -168,9 +74,6 @@ def refusal(key: ArtifactKey) -> str | None:
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
-        (artifact("user"), RESERVED),
-        (artifact("user/x"), RESERVED),
-        (artifact("user\\x"), RESERVED),
         (artifact(" user "), RESERVED),
         (artifact("user/"), RESERVED),
         (artifact("users"), None),

@@ -105,18 +105,6 @@ def test_a_question_finds_what_is_inflected_otherwise(query: str, text: str) -> 
     assert text == found([*others, text], query)[0]
 
 
-def test_a_score_is_the_share_of_the_query() -> None:
-    """Between 0 and 1; the same text scores less for a query that asks for more."""
-    ranking = Ranking()
-    ranking.add("my dog is called Rex")
-    ranking.add("my cat is called Tom")
-    ((one, _),) = ranking.search("dog", limit=1, accepts=lambda _: True)
-    ((two, _),) = ranking.search("dog zeppelin aquarium", limit=1, accepts=lambda _: True)
-
-    assert 0 < two < one < 1
-    assert [] == ranking.search("dog", limit=1, accepts=lambda _: True, min_score=one + 0.01)
-
-
 def test_a_search_returns_as_many_as_it_is_asked_for() -> None:
     """Those that are accepted, also when most are not."""
     ranking = Ranking()
@@ -180,13 +168,6 @@ def test_the_score_is_the_formula_of_the_page() -> None:
 
     assert {number: pytest.approx(score) for number, score in enumerate(expected) if score} == scores
     assert {0, 1} == scores.keys()
-
-
-def test_a_query_without_words_finds_nothing() -> None:
-    """Nor does a search without texts."""
-    assert [] == found(["tea"], "?!")
-    assert [] == found(["tea"], "")
-    assert [] == found([], "tea")
 
 
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,13 +111,6 @@ async def test_no_later_error_hides_a_lost_answer(last: StoreError) -> None:
     assert (lost, last) == (end, lost.__cause__)
 
 
-async def test_a_settled_refusal_is_raised_after_a_lost_answer() -> None:
-    """A condition that does not hold is for the caller to settle: its own first run may be the reason."""
-    refused = ConditionFailedError("2")
-
-    assert refused is await outcome(Script(iter([OutcomeUnknownError("1"), refused])))
-
-
 @pytest.mark.parametrize(("errors", "attempts"), [(1, 1), (3, 3)])
 async def test_an_error_says_how_often_it_was_tried(errors: int, attempts: int) -> None:
     """The number of the attempt that failed for good."""
@@ -147,25 +140,6 @@ async def test_an_attempt_gets_no_more_time_than_is_left() -> None:
 
     assert 5.0 >= script.timeouts[0] > script.timeouts[1] > 0
     assert [20.0] == short.timeouts
-
-
-async def test_a_cancelled_caller_waits_no_longer() -> None:
-    """Cancelling reaches through the loop, and no further attempt is made."""
-    started = asyncio.Event()
-    runs = 0
-
-    async def hang(_: float) -> None:
-        nonlocal runs
-        runs += 1
-        started.set()
-        await asyncio.Event().wait()
-
-    task = asyncio.create_task(retry.call(hang, policy=QUICK))
-    await started.wait()
-    task.cancel()
-    await asyncio.wait([task], timeout=HANGS_S)
-
-    assert (True, 1) == (task.cancelled(), runs)
 
 
 async def test_a_wait_before_a_retry_takes_no_random_number_of_the_programs() -> None:

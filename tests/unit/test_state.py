@@ -19,44 +19,6 @@ class Order(BaseModel):
     note: str | None = None
 
 
-def test_rich_values_become_json() -> None:
-    """Datetimes, models and tuples are stored as ADK encodes them."""
-    delta = {
-        "when": dt.datetime(2026, 10, 23, 12, 30, tzinfo=dt.UTC),
-        "user:order": Order(number=7),
-        "app:pair": (1, "x"),
-        "none": None,
-        "big": 2**80,
-        "flag": True,
-    }
-
-    assert {
-        "when": "2026-10-23T12:30:00Z",
-        "user:order": {"number": 7, "note": None},
-        "app:pair": [1, "x"],
-        "none": None,
-        "big": 2**80,
-        "flag": True,
-    } == persistent(delta)[0]
-
-
-def test_a_value_beyond_json_becomes_its_text() -> None:
-    """One odd value neither fails the append nor changes the others; warnings name key and type only."""
-    odd = Odd()
-    stored, warnings = persistent({"good": [1, None], "odd": odd, "nested": {"x": odd}})
-
-    assert {"good": [1, None], "odd": "secret text", "nested": {"x": "secret text"}} == stored
-    assert [
-        "state key 'odd' holds a Odd, which JSON cannot hold; its text is stored instead",
-        "state key 'nested' holds a dict, which JSON cannot hold; its text is stored instead",
-    ] == warnings
-
-
-def test_temporary_values_are_dropped_unseen() -> None:
-    """``temp:`` keys may hold anything, clients and locks too, without a warning."""
-    assert ({"kept": 1}, []) == persistent({"temp:client": Odd(), "kept": 1})
-
-
 class Odd:
     """A value that JSON cannot hold."""
 
@@ -64,16 +26,32 @@ class Odd:
         return "secret text"
 
 
-CIRCLE: dict[str, Any] = {}
-CIRCLE["self"] = CIRCLE
+def test_rich_values_become_json_and_odd_ones_their_texts() -> None:
+    """As ADK encodes them; warnings name key and type alone, and what is temporary is dropped unseen."""
+    stored, warnings = persistent(
+        {
+            "when": dt.datetime(2026, 10, 23, 12, 30, tzinfo=dt.UTC),
+            "user:order": Order(number=7),
+            "app:pair": (1, "x"),
+            "odd": Odd(),
+            "nested": {"x": Odd()},
+            "bytes": b"\xff",
+            "temp:client": Odd(),
+        }
+    )
 
-
-def test_bytes_that_are_no_text_become_their_text_with_a_warning() -> None:
-    """The key and the type are named."""
-    kept, (warning,) = persistent({"k": b"\xff", "other": 1})
-
-    assert {"k": "b'\\xff'", "other": 1} == kept
-    assert "'k' holds a bytes" in warning
+    assert {
+        "when": "2026-10-23T12:30:00Z",
+        "user:order": {"number": 7, "note": None},
+        "app:pair": [1, "x"],
+        "odd": "secret text",
+        "nested": {"x": "secret text"},
+        "bytes": "b'\\xff'",
+    } == stored
+    assert [
+        f"state key {key!r} holds a {kind}, which JSON cannot hold; its text is stored instead"
+        for key, kind in (("odd", "Odd"), ("nested", "dict"), ("bytes", "bytes"))
+    ] == warnings
 
 
 def nested(levels: int) -> list[Any]:
@@ -97,7 +75,9 @@ def test_what_is_at_a_limit_of_state_comes_back(value: Any) -> None:
 
 def test_a_value_that_contains_itself_is_refused() -> None:
     """With a typed error that names the key."""
+    circle: dict[str, Any] = {}
+    circle["self"] = circle
     with pytest.raises(
         InvalidInputError, match=r"state key 'k' holds more than 197 maps and lists .*, or contains itself"
     ):
-        persistent({"k": CIRCLE})
+        persistent({"k": circle})

@@ -134,28 +134,23 @@ def test_a_status_becomes_what_the_caller_does_next(
 
 
 @pytest.mark.parametrize(
-    ("code", "advice"),
+    ("translate", "code", "advice"),
     [
-        (Code.PERMISSION_DENIED, "grant roles/datastore.user on the database to this identity"),
-        (Code.INVALID_ARGUMENT, "Firestore refused it as invalid; a document may not exceed 1 MiB"),
-        (Code.UNAVAILABLE, "the write was sent and not answered; read before repeating it"),
-        (Code.ABORTED, "Firestore did not take it for now; try again later"),
+        (firestore_write_error, Code.PERMISSION_DENIED, "grant roles/datastore.user on the database to this"),
+        (firestore_write_error, Code.INVALID_ARGUMENT, "Firestore refused it as invalid; a document may not"),
+        (firestore_write_error, Code.UNAVAILABLE, "the write was sent and not answered; read before"),
+        (firestore_write_error, Code.ABORTED, "Firestore did not take it for now; try again later"),
+        (firestore_read_error, Code.NOT_FOUND, "create the Firestore database, or correct project and"),
     ],
 )
-def test_a_failed_commit_says_what_to_do(code: grpc.StatusCode, advice: str) -> None:
+def test_a_failure_says_what_to_do(
+    translate: Callable[[grpc.RpcError, str], Exception], code: grpc.StatusCode, advice: str
+) -> None:
     """The message names the operation, the status and the next step, and quotes no server."""
-    error = firestore_write_error(failed(code), "append_event k")
+    message = str(translate(failed(code), "append_event k"))
 
-    assert f"append_event k: {code.name}; {advice}" == str(error)
-
-
-def test_a_missing_database_says_what_to_do() -> None:
-    """A read that finds no database says to create it or to correct its name."""
-    error = firestore_read_error(failed(Code.NOT_FOUND), "get_session k")
-
-    assert "get_session k: NOT_FOUND; create the Firestore database, or correct project and database" == str(
-        error
-    )
+    assert message.startswith(f"append_event k: {code.name}; {advice}")
+    assert "secret" not in message
 
 
 @pytest.mark.parametrize(("failure", "read", "write"), STORAGE)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gcp_adk_store import InvalidInputError, SessionInboxFullError
-from gcp_adk_store.model.appends import Append, Marker
+from gcp_adk_store.model.appends import Append
 from gcp_adk_store.model.session_fields import MAX_WAITING, MAX_WAITING_BYTES, Turn, require_room
 from gcp_adk_store.model.sessions import AppendOutcome, StoredSession, resolve_outcome
 from gcp_adk_store.model.state import ScopedState
@@ -53,16 +53,6 @@ def test_an_append_of_a_turn_requires_the_fence_unless_it_landed_before(
 ) -> None:
     """Whatever became of the revision."""
     assert expected is resolve_outcome(MINE, marker=SEEN, stored=stored, newest=newest, turn=turn)
-
-
-def test_a_marker_carries_the_fence_as_text() -> None:
-    """A session without turns has the text that it always had."""
-    text = f"e1/4/5.000000000#{bytes(32).hex()}"
-    assert f"{text}@2" == str(SEEN)
-    assert SEEN == Marker.parse(str(SEEN))
-    plain = replace(STORED, turn=None).marker
-    assert (text, plain) == (str(plain), Marker.parse(str(plain)))
-    assert 2 == SEEN.advanced(MINE, "6.000000000", None).fence
 
 
 def test_what_waits_is_bounded_in_number_and_bytes() -> None:

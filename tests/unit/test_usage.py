@@ -53,13 +53,6 @@ def called(name: str) -> types.Part:
     return types.Part.from_function_call(name=name, args={})
 
 
-def test_events_of_no_turn_are_together() -> None:
-    """Under the empty invocation id, so that the turns add up."""
-    usage = counted(answered(invocation_id=""), answered(), answered(invocation_id=""))
-
-    assert [("", 2), ("t1", 1)] == [(turn.invocation_id, turn.events) for turn in usage.turns]
-
-
 def test_a_partial_event_does_not_count() -> None:
     """The complete one has its usage, text and calls."""
     usage = counted(
