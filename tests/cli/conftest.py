@@ -1,12 +1,10 @@
 """A deployment on the emulators, and the command on it, as a user runs it."""
 
 import asyncio
-import os
 import subprocess
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from itertools import takewhile
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -14,7 +12,6 @@ from click.testing import CliRunner, Result
 
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
-from tests.support.ready_programs import ready_programs
 
 T = TypeVar("T")
 
@@ -53,25 +50,6 @@ class Deployment:
     def led(self, *arguments: str, **environ: str) -> Result:
         """Run the command, which the environment alone leads to it."""
         return CliRunner().invoke(command, arguments, env={**self.environ, **environ})
-
-    def process(self, *arguments: str, **environ: str) -> "subprocess.CompletedProcess[bytes]":
-        """Run the command as a process of its own, which ends in a pipe."""
-        return subprocess.run(
-            [ready_programs() / "gcp-adk-store", *arguments],
-            env={**os.environ, **self.environ, **environ},
-            capture_output=True,
-            check=False,
-        )
-
-    def peak_of(self, *arguments: str) -> int:
-        """Return how many bytes Python held at most in a process that runs the command."""
-        done = subprocess.run(
-            [ready_programs() / "python", Path(__file__).with_name("traced_command.py"), *arguments],
-            env={**os.environ, **self.environ},
-            stderr=subprocess.PIPE,
-            check=True,
-        )
-        return int(done.stderr.split()[-1])
 
 
 def done(work: Coroutine[Any, Any, T]) -> T:

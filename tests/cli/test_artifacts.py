@@ -80,14 +80,6 @@ def test_an_artifact_is_written_to_a_file(deployment: Deployment, tmp_path: Path
     assert [file] == list(tmp_path.iterdir())
 
 
-def test_an_artifact_in_a_pipe_is_its_bytes_alone(deployment: Deployment) -> None:
-    """What else is said goes to standard error."""
-    done(save(deployment, "plot.png", bytes(range(256))))
-    run = deployment.process("artifacts", "get", *NAMED, "--filename", "plot.png", "-o", "-")
-
-    assert (0, bytes(range(256))) == (run.returncode, run.stdout), run.stderr
-
-
 def test_an_artifact_that_is_not_there_ends_it_with_1(deployment: Deployment, tmp_path: Path) -> None:
     """With the command that lists those there are; the file is as it was.
 

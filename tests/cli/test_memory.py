@@ -13,7 +13,6 @@ from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.model.keys import UserKey
 from tests.cli.conftest import HOSTILE, STEERING, done, follow
-from tests.memory.conftest import without_numpy
 from tests.support.stored import change
 from tools.benchmarks.memory_embedder import PartsEmbedder
 
@@ -200,11 +199,3 @@ def test_what_names_no_embedder_is_refused(folder: Path) -> None:
         refused = run(folder, "reindex", "--embedder", name)
 
         assert (2, True) == (refused.exit_code, "MODULE:NAME" in refused.stderr), name
-
-
-def test_a_missing_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the command that installs it; it ends with 2."""
-    without_numpy(monkeypatch)
-    refused = run(folder, "reindex")
-
-    assert (2, True) == (refused.exit_code, "the package numpy: pip install" in refused.stderr)

@@ -344,17 +344,6 @@ def test_an_export_has_every_event_exactly(deployment: Deployment, tmp_path: Pat
     assert [file.name] == [each.name for each in tmp_path.iterdir()]
 
 
-def test_an_export_to_a_pipe_is_lines_of_ascii(deployment: Deployment) -> None:
-    """Nothing else is on standard output, and nothing of it steers a terminal."""
-    done(talk(deployment, KEY, said(HOSTILE)))
-    run = deployment.process("sessions", "export", *NAMED, "-")
-    lines = [json.loads(line) for line in run.stdout.decode("ascii").splitlines()]
-
-    assert 0 == run.returncode, run.stderr
-    assert [["session"], ["event"], ["end"]] == [list(line) for line in lines]
-    assert b"" == run.stdout.translate(None, bytes(range(0x20, 0x7F))).replace(b"\n", b"")
-
-
 def test_an_export_that_cannot_be_written_leaves_the_file_as_it_was(
     deployment: Deployment, tmp_path: Path
 ) -> None:
@@ -370,20 +359,6 @@ def test_an_export_that_cannot_be_written_leaves_the_file_as_it_was(
     assert nowhere.stderr.strip().endswith("--session s1 FILE")
     assert "kept" == file.read_text()
     assert [file] == list(tmp_path.iterdir())
-
-
-@pytest.mark.long
-def test_an_export_of_a_long_session_takes_little_memory(deployment: Deployment, tmp_path: Path) -> None:
-    """It takes no more than a third of the file more than the export of a short one takes."""
-    long = {**PLAIN, "session_id": "long"}
-    done(talk(deployment, PLAIN, said("hello")))
-    done(talk(deployment, long, *(said("x" * 200_000) for _ in range(150))))
-    file = tmp_path / "long.jsonl"
-    short = deployment.peak_of("sessions", "export", *OF_PLAIN, str(tmp_path / "short.jsonl"))
-    taken = deployment.peak_of("sessions", "export", *OF_PLAIN[:5], "long", str(file)) - short
-
-    assert file.stat().st_size > 30_000_000
-    assert taken < file.stat().st_size / 3
 
 
 def test_a_deletion_is_said_before_it_is_done(deployment: Deployment) -> None:

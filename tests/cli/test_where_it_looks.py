@@ -41,14 +41,6 @@ def test_gc_says_where_it_looked(project: str, firestore_emulator: Emulator, adk
     assert second.startswith("nothing: ")
 
 
-def test_gc_for_programs_prints_json_alone(project: str) -> None:
-    """Where it looked is on standard error."""
-    result = run("gc", "--project", project, "--json")
-
-    assert [] == json.loads(result.stdout)
-    assert f"project {project}, database (default), prefix adk, no bucket" in result.stderr
-
-
 def test_no_project_is_an_error_that_ends_with_the_command(firestore_emulator: Emulator) -> None:
     """On an emulator too, where a store would take the one of all stores that name none."""
     assert firestore_emulator.address

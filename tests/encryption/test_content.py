@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,15 +25,10 @@ from gcp_adk_store.encryption.encryption import Encryption
 from gcp_adk_store.encryption.fields import CONTENT, OF_ONE_LIFE, Form, Places, opened
 from gcp_adk_store.encryption.objects import SealedPayloadObjects
 from gcp_adk_store.encryption.sealing import (
-    FRAME_BYTES,
-    HEADER_BYTES,
-    STORED_FRAME_BYTES,
     DataKey,
     NotForHereError,
     OtherKeyError,
-    content_size,
     from_bytes,
-    stored_size,
     to_bytes,
 )
 from gcp_adk_store.kernel.ports import Documents, Objects, Reads
@@ -425,30 +419,6 @@ def test_both_ciphers_refuse_another_place_another_key_and_each_other() -> None:
         DataKey(b"another.", b"s" * 32).open(random, b"here")
 
 
-@pytest.mark.parametrize(
-    ("path", "kind", "of"),
-    [
-        ("adk_apps/a", "app", "adk_apps/a"),
-        ("adk_apps/a/adk_chunks/c", "app", "adk_apps/a"),
-        ("adk_apps/a/adk_users/u", "user", "adk_apps/a/adk_users/u"),
-        ("adk_apps/a/adk_users/u/adk_sessions/s/adk_segments/x", "user", "adk_apps/a/adk_users/u"),
-        ("adk_owners/o/adk_tasks/t", "owner", "adk_owners/o"),
-        ("adk_pushes/t/adk_owners/o/adk_configs/c", "owner", "adk_owners/o"),
-    ],
-)
-def test_what_a_path_belongs_to(path: str, kind: str, of: str) -> None:
-    """Users, apps and owners of tasks have keys of their own."""
-    scope = Places("adk").scope(path)
-
-    assert (kind, of) == (scope.kind, scope.path)
-
-
-def test_a_path_of_another_prefix_belongs_to_nothing() -> None:
-    """It is not this store's."""
-    with pytest.raises(ValueError, match="no content"):
-        Places("adk").scope("other_apps/a")
-
-
 @pytest.mark.parametrize("session", ["s", None])
 @pytest.mark.parametrize(
     ("app", "user"),
@@ -461,16 +431,3 @@ def test_an_artifact_has_the_key_of_its_user(app: str, user: str, session: str |
     scope = Places("adk").artifact_scope(object_name(key, 3))
 
     assert Places("adk").scope(Layout("adk").user(UserKey(app=app, user=user))) == scope
-
-
-def test_the_sizes_of_streams_belong_to_one_content_each() -> None:
-    """Sizes between them belong to none."""
-    found = {}
-    for frames in range(4):  # around the border of each
-        border = HEADER_BYTES + frames * STORED_FRAME_BYTES
-        for stored in range(max(0, border - 99), border + 99):
-            with suppress(NotForHereError):
-                found[content_size(stored)] = stored
-    assert all(stored == stored_size(size) for size, stored in found.items())
-    assert {0, 1, FRAME_BYTES, FRAME_BYTES + 1, 3 * FRAME_BYTES, 3 * FRAME_BYTES + 1} <= found.keys()
-    assert HEADER_BYTES not in found.values()

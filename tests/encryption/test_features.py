@@ -141,18 +141,6 @@ async def test_memories_are_found_by_words_and_by_vectors(tmp_path: Path) -> Non
     assert "a cat" == texts(by_vectors)[0]
 
 
-async def test_titles_and_last_texts_are_listed(store: Store) -> None:
-    """Labels filter; the rest is decrypted for those who ask."""
-    session = await store.sessions.create_session(**THERE)
-    await store.sessions.append_event(session, said("the last text"))
-    await store.sessions.update_session_info(**THERE, title="a title", labels={"kind": "test"})
-
-    page = await store.sessions.list_sessions_page(app_name=APP, labels={"kind": "test"})
-
-    (info,) = page.infos
-    assert ("a title", "the last text", {"kind": "test"}) == (info.title, info.last_text, info.labels)
-
-
 async def test_a_check_mends_content(store: Store) -> None:
     """What it writes is encrypted for the session, as what stood there."""
     session = await store.sessions.create_session(**THERE, state={"kept": 1})

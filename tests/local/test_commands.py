@@ -304,22 +304,3 @@ def test_a_place_without_a_store_is_reported_and_nothing_is_created(
     assert (2, "") == (result.exit_code, result.stdout), result.output
     assert result.stderr.strip().endswith(says)
     assert before == sorted(tmp_path.rglob("*"))
-
-
-@pytest.mark.sample(7)
-@pytest.mark.parametrize("content", [b"no database" * 100, b"short"])
-@pytest.mark.parametrize("arguments", EACH, ids=lambda words: " ".join(words[:2]))
-def test_a_file_that_is_no_store_is_refused_and_stays(
-    tmp_path: Path, arguments: list[str], content: bytes
-) -> None:
-    """The message names the file and the way out; no other file appears."""
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "store.sqlite3").write_bytes(content)
-    result = run(*arguments, at=other)
-
-    says, status = (result.stdout, 1) if arguments == ["doctor"] else (result.stderr, 2)
-    assert status == result.exit_code, result.output
-    assert f"{other}/store.sqlite3: this is neither a store nor a database; pass the path of a store" in says
-    assert ["store.sqlite3"] == [each.name for each in other.iterdir()]
-    assert content == (other / "store.sqlite3").read_bytes()

@@ -118,29 +118,6 @@ async def test_expired_documents_are_removed(path: Path, documents: LocalDocumen
     ]
 
 
-async def test_a_commit_sweeps_once_an_hour(
-    path: Path, documents: LocalDocuments, clock: list[float]
-) -> None:
-    """Whichever process it is of."""
-    database = Database(path)
-    contents = contents_of(database, ArtifactLimits())
-
-    async def left_after_a_commit(expired: str) -> bool:
-        at = datetime.fromtimestamp(clock[-1] - 1, UTC)
-        await put(documents, Write(path=expired, fields={"expire_at": at}))
-        process = LocalDocuments(database, SessionLimits(), sweeper=Sweeper(database, contents))
-        await put(process, Write(path=ONE, fields={}))
-        return (await documents.get([expired])) != [None]
-
-    left = []
-    for seconds in (0, 3599, 3601):
-        clock.append(4e9 + seconds)
-        left.append(await left_after_a_commit(f"adk_sessions/{seconds}"))
-    await database.close()
-
-    assert [False, True, False] == left
-
-
 async def test_a_document_that_no_longer_expires_stays(path: Path, documents: LocalDocuments) -> None:
     """Or that expires later, as a session does after each append."""
     at = datetime.fromtimestamp(4e9, UTC)
@@ -232,11 +209,6 @@ async def test_a_damaged_row_is_named(documents: LocalDocuments, path: Path) -> 
                 await documents.get([ONE], fields=["t"])
 
 
-def size_of_row(encoded: Encoded) -> int:
-    """Return the size of a row."""
-    return sum(len(column or "") for column in encoded)
-
-
 def exact(value: Any) -> str:
     """Return *value* so that equal texts mean equal types."""
     if isinstance(value, dict):
@@ -255,29 +227,6 @@ def test_equal_numbers_of_other_types_are_encoded_otherwise() -> None:
     """So a change of the type alone is one."""
     values = [0, 0.0, -0.0, False, math.nan, "0", None, b"0"]
     assert len(values) == len({encode({"a": value}) for value in values})
-
-
-def test_an_array_of_texts_that_grows_rarely_changes_the_size_of_its_row() -> None:
-    """The database then writes only what changed."""
-    tail: list[str] = []
-    sizes = []
-    for number in range(100):
-        tail.append(f"event {number} " * 50)
-        sizes.append(size_of_row(encode({"rev": number, "tail": tail})))
-    assert 8 > len(set(sizes))
-
-
-def test_an_array_that_grows_moves_little_of_what_is_beside_it() -> None:
-    """Not even what has a name before its own, and grows or changes with it."""
-    tail = [f"event {number} " * 50 for number in range(50)]
-    encoded = []
-    for count in (49, 50):
-        fields = {"hashes": [b"8 bytes!"] * count, "last_text": "x" * (300 + count), "tail": tail[:count]}
-        encoded.append(encode(fields).content or b"")
-    one, other = encoded
-    same = next(at for at, (here, there) in enumerate(zip(one, other, strict=True)) if here != there)
-
-    assert same >= sum(map(len, tail[:49]))
 
 
 def test_a_row_in_the_order_of_names_is_read() -> None:

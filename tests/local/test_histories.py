@@ -27,7 +27,6 @@ from gcp_adk_store import (
     Store,
     UserEvent,
 )
-from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.testing.conformance.running import read
 from tests.support.lengths import at_length
 from tests.support.stores import remove_payloads
@@ -146,34 +145,6 @@ async def test_a_streamed_turn_counts_each_call_of_the_model_once(
     assert [(session.events[0].invocation_id, max(times) - min(times))] == [
         (turn.invocation_id, turn.duration_s) for turn in usage.turns
     ]
-
-
-async def test_the_usage_of_a_long_session_is_that_of_all_its_segments(
-    small: SessionService,
-) -> None:
-    """By turn and by model; what is appended meanwhile counts in the next call."""
-    models = ("small", "large", None)
-    events = [
-        used(10, number, at=float(number), invocation_id=f"t{number // 10}", model_version=models[number % 3])
-        for number in range(60)
-    ]
-    await fill(small, "session", *events)
-    usage = await small.get_session_usage(**WHO)
-    stored = await small._reader.stored(SessionKey(app="app", user="user", session="session"))
-
-    assert stored is not None
-    assert stored.sealed > 5
-    assert (60, 600, 300, 60, sum(range(60)) + 660) == (
-        usage.events,
-        usage.tokens.input_tokens,
-        usage.tokens.cached_tokens,
-        usage.tokens.thinking_tokens,
-        usage.tokens.total_tokens,
-    )
-    assert [(f"t{number}", 10, 9.0) for number in range(6)] == [
-        (turn.invocation_id, turn.events, turn.duration_s) for turn in usage.turns
-    ]
-    assert [("small", 20), ("large", 20), (None, 20)] == [(one.model, one.calls) for one in usage.models]
 
 
 async def test_the_usage_needs_no_payloads_of_content(adk_store_local: Store) -> None:

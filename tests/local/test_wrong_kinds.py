@@ -11,7 +11,6 @@ from google.adk.agents import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events import Event
 from google.adk.runners import Runner
-from google.genai import types
 
 from gcp_adk_store import (
     ArtifactLimits,
@@ -102,9 +101,13 @@ async def test_an_argument_of_a_wrong_kind_is_never_a_raw_error(name: str, wrong
         ("artifacts", "save_artifact", {"artifact": "x"}, "artifact must be a Part or a mapping, not str"),
         ("turns", "run", {"new_message": "hi"}, "new_message must be a Content, not str"),
         ("turns", "run", {"runner": "agent"}, "runner must be a Runner, not str"),
+        ("turns", "run", {"state_delta": {3: "x"}}, "a state key must be a string, not int"),
         ("sessions", "append_event", {"event": {}}, "event must be an Event, not dict"),
         ("sessions", "append_event", {"session": "s"}, "session must be a Session, not str"),
         ("sessions", "create_session", {"state": []}, "state must be a mapping or None, not list"),
+        ("sessions", "get_session", {"session_id": 5}, "session_id must be a string, not int"),
+        ("sessions", "get_session_at", {"at": "e0"}, "at must be a Point, not str"),
+        ("sessions", "restore_session", {"at": 5}, "at must be a Point, not int"),
         (
             "sessions",
             "fork_session",
@@ -175,18 +178,3 @@ def test_an_option_of_a_wrong_kind_is_never_a_raw_error(
         except Exception as exc:  # noqa: BLE001  # whatever leaves the library
             raw.append(f"{name}({option}): {exc!r}")
     assert [] == raw
-
-
-async def test_a_message_that_waits_has_state_keys_of_text() -> None:
-    """As the state of a session has."""
-    async with Store.local(":memory:") as store:
-        runner = Runner(app_name="app", agent=Answering(name="a"), session_service=store.sessions)
-        await store.sessions.create_session(app_name="app", user_id="user", session_id="s")
-        delta: Any = {3: "x"}
-        message = types.Content(role="user", parts=[types.Part(text="x")])
-        with pytest.raises(InvalidInputError, match="a state key must be a string, not int"):
-            await anext(
-                store.turns.run(
-                    runner, user_id="user", session_id="s", new_message=message, state_delta=delta
-                )
-            )

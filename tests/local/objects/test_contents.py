@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gcp_adk_store import InvalidInputError, OutcomeUnknownError
+from gcp_adk_store import OutcomeUnknownError
 from tests.local.objects.conftest import Kept, kept_at, upload
 
 
@@ -43,11 +43,6 @@ class TestContents:
         place = folder / "objects" / name[:2]
         assert [str(place / f"{name}.part"), str(place)] == synchronised[-2:]
         assert {str(folder / "objects")} >= {*synchronised[:-2]} - {str(folder)}
-
-    def test_a_path_that_is_a_file_is_refused(self, tmp_path: Path) -> None:
-        (tmp_path / "objects").write_bytes(b"")
-        with pytest.raises(InvalidInputError, match="objects"):
-            asyncio.run(put(kept_at(tmp_path), b"x"))
 
 
 @pytest.mark.linux

@@ -39,29 +39,6 @@ def _unlink(path: Path) -> None:
 class TestObjects:
     """Of a folder and of memory."""
 
-    async def test_a_created_object_is_read_with_its_properties(
-        self, kept: Kept, request: pytest.FixtureRequest
-    ) -> None:
-        request.addfinalizer(platform_time.reset_time_provider)
-        platform_time.set_time_provider(lambda: 1_800_000_000.5)
-        await put(kept, "a", data=b"123456789")
-        found = await kept.objects.info("a")
-        assert found is not None
-        assert ("a", "text/plain", {"k": "v"}, 9, None) == (
-            found.name,
-            found.content_type,
-            found.metadata,
-            found.size,
-            found.content_encoding,
-        )
-        assert ("4waSgw==", "JfnnlDI7RTiF9RgfG2JNCw==") == (found.crc32c, found.md5)
-        assert 1_800_000_000.5 == found.create_time
-        assert (b"123456789", found.generation) == await kept.objects.read("a", generation=None)
-        assert (b"123456789", found.generation) == await kept.objects.read("a", generation=found.generation)
-        assert await kept.objects.read("a", generation=found.generation + 1) is None
-        assert await kept.objects.read("b", generation=None) is None
-        assert await kept.objects.info("b") is None
-
     async def test_the_bytes_of_an_object_that_exists_are_not_written(
         self, kept: Kept, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -73,15 +50,6 @@ class TestObjects:
         in_pieces = kept.uploads.create("a", FIELDS, size=1, read_at=read_at, on_progress=print)
         assert await kept.finds_it_taken(kept.objects.create("a", upload(b"other")))
         assert await kept.finds_it_taken(in_pieces)
-
-    async def test_beside_a_file_that_is_no_store_no_folder_appears(
-        self, on_disk: Kept, folder: Path
-    ) -> None:
-        folder.mkdir()
-        (folder / "store.sqlite3").write_bytes(b"no database" * 1000)
-        with pytest.raises(InvalidInputError, match="neither a store"):
-            await put(on_disk, "a")
-        assert ["store.sqlite3"] == [path.name for path in folder.iterdir()]
 
     @pytest.mark.parametrize("again", ["other process", "same process"])
     async def test_generations_rise_across_removals_and_processes(
@@ -229,11 +197,6 @@ class TestObjects:
 
         seen = (await asyncio.gather(replace(), read(), read()))[1]
         assert all(data == data[:3] * 1000 for data in seen)
-
-    async def test_the_store_has_no_bucket_and_no_key(self, kept: Kept) -> None:
-        assert kept.objects.kms_key_name is None
-        with pytest.raises(InvalidInputError, match="no bucket and no URLs; read with load_artifact"):
-            assert kept.objects.bucket
 
 
 @pytest.mark.parametrize("metadata", ["{", "", "[" * 100_000])

@@ -10,9 +10,8 @@ from google.adk.events import Event
 from google.adk.platform import time as platform_time
 from google.genai import types
 
-from gcp_adk_store import PayloadMissingError, SessionLimits, SessionService, Store
+from gcp_adk_store import PayloadMissingError, SessionService, Store
 from gcp_adk_store.settings import MEMORY
-from gcp_adk_store.testing.conformance import SessionServiceConformance
 from tests.local.objects.conftest import files
 from tests.support.clock import PassingTime
 
@@ -50,20 +49,6 @@ def flip(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
-
-
-@pytest.mark.long
-class TestSessionsWithPayloads(SessionServiceConformance):
-    """The shipped suite, with each value of more than some bytes in an object.
-
-    In `make test`, tests/property/test_points.py reads sessions with payloads of every kind.
-    """
-
-    @pytest.fixture
-    async def session_service(self, store: Store) -> AsyncIterator[SessionService]:
-        service = over(store, limits=SessionLimits(inline_bytes=16))
-        yield service
-        await service.close()
 
 
 class TestPayloads:

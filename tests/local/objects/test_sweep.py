@@ -11,7 +11,6 @@ from google.adk.platform import time as platform_time
 
 from gcp_adk_store import UnavailableError
 from tests.local.objects.conftest import FIELDS, Kept, files, upload
-from tests.support.logs import of_ours
 from tests.support.small_pieces import set_numbers
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -173,15 +172,6 @@ class TestSweeper:
         (folder / "objects").touch()
         assert 0 == await on_disk.sweeper().sweep_if_due()
         assert "sweep" in caplog.text
-
-    async def test_a_store_that_cannot_be_opened_is_left_to_the_call_that_opens_it(
-        self, on_disk: Kept, folder: Path, clock: list[float], caplog: pytest.LogCaptureFixture
-    ) -> None:
-        del clock
-        folder.mkdir()
-        (folder / "store.sqlite3").write_bytes(b"no database" * 1000)
-        assert 0 == await on_disk.sweeper().sweep_if_due()
-        assert [] == of_ours(caplog)
 
     async def test_a_new_object_lets_expired_ones_go(self, kept: Kept, clock: list[float]) -> None:
         del clock
