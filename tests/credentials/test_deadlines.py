@@ -10,7 +10,6 @@ from google.genai import types
 
 from gcp_adk_store import (
     ArtifactLimits,
-    CredentialsError,
     SessionLimits,
     Store,
     StoreCredentials,
@@ -128,14 +127,3 @@ async def test_a_token_that_is_refused_for_now_is_reported_at_once(
     assert UnavailableError is type(failure)
     assert failure.operation
     assert "no token for the service account key" in str(failure)
-
-
-async def test_a_key_that_is_deleted_is_reported_at_once(
-    key_file: Written, endpoints: TokenEndpoints
-) -> None:
-    """It is asked for once."""
-    endpoints.refuse_after(0, 400, {"error": "invalid_grant"})
-    failure = await failure_of("objects", key_file, f"{endpoints.url}/token")
-
-    assert isinstance(failure, CredentialsError)
-    assert 1 == len(endpoints.asked)

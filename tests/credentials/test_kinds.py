@@ -138,23 +138,6 @@ def test_settings_say_whose_credentials_they_are(key_file: Written) -> None:
     assert TARGET == acting.impersonates
 
 
-def test_the_quota_project_is_sent(key_file: Written) -> None:
-    """Over one that the credentials name themselves."""
-    credentials = StoreCredentials(file=key_file(quota_project_id="other"), quota_project="paying")
-
-    assert "paying" == sent_headers(credentials)["x-goog-user-project"]
-
-
-def test_a_key_of_another_universe_signs_by_itself(key_file: Written, endpoints: TokenEndpoints) -> None:
-    """As the libraries of Google do there: nothing is asked of googleapis.com's token endpoint."""
-    credentials = StoreCredentials(file=key_file(universe_domain="example.test"))
-    token = sent_headers(credentials)["authorization"].removeprefix("Bearer ")
-
-    assert EMAIL == jwt.decode(token, verify=False)["iss"]
-    assert [] == endpoints.asked
-    assert "example.test" == credentials.find().token.universe_domain
-
-
 @pytest.mark.parametrize("by", ["argument", "environment"])
 def test_a_universe_that_is_not_the_credentials_is_refused(
     key_file: Written, endpoints: TokenEndpoints, monkeypatch: pytest.MonkeyPatch, by: str

@@ -2,14 +2,13 @@
 
 import math
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from google.adk.platform import time as platform_time
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.encoding import Encoded, encode
 from gcp_adk_store.local.encoding import read as read_row
 from gcp_adk_store.local.sweep import Sweeper
+from tests.support.clock import Clock
 
 MIB = 1024 * 1024
 ONE = "apps/one"
@@ -47,15 +47,6 @@ async def documents(path: Path) -> AsyncIterator[LocalDocuments]:
     await documents.close()
 
 
-@pytest.fixture
-def clock() -> Iterator[list[float]]:
-    """The machine's clock: the last time in the list."""
-    times = [4e9]
-    platform_time.set_time_provider(lambda: times[-1])
-    yield times
-    platform_time.reset_time_provider()
-
-
 async def put(documents: LocalDocuments, *writes: Write | Delete) -> list[Written]:
     """Commit *writes*."""
     return await documents.commit(writes)
@@ -69,12 +60,12 @@ async def one(documents: LocalDocuments, path: str = ONE) -> Document:
 
 
 async def test_update_times_rise_when_the_clock_steps_back(
-    documents: LocalDocuments, path: Path, clock: list[float]
+    documents: LocalDocuments, path: Path, clock: Clock
 ) -> None:
     """Also across a deletion, and in a later process."""
     times = []
     for number, now in enumerate([4e9, 4e9, 3e9, 5e9, 1.0]):
-        clock.append(now)
+        clock.now = now
         times += [(await put(documents, Write(path=ONE, fields={"n": number})))[0].update_time]
         await put(documents, Delete(path=ONE))
     await documents.close()

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from gcp_adk_store import (
     AccessDeniedError,
     InvalidInputError,
-    OutcomeUnknownError,
     OverloadedError,
     StoredDataError,
     StoreError,
@@ -92,23 +91,6 @@ async def test_the_deadline_ends_it_with_the_last_error() -> None:
 
     assert last is errors[-1]
     assert len(errors) > 1
-
-
-@pytest.mark.usefixtures("passing")
-@pytest.mark.parametrize("last", [UnavailableError("2"), AccessDeniedError("2"), InvalidInputError("2")])
-async def test_no_later_error_hides_a_lost_answer(last: StoreError) -> None:
-    """The first run may have been applied: nothing that follows says that nothing was written."""
-    lost = OutcomeUnknownError("1")
-    policy = RetryPolicy(attempt_s=20.0, deadline_s=20.0, first_wait_s=0.1, longest_wait_s=5.0)
-
-    def answers() -> Iterator[Exception]:
-        yield lost
-        while True:
-            yield last
-
-    end = await outcome(Script(answers()), policy=policy)
-
-    assert (lost, last) == (end, lost.__cause__)
 
 
 @pytest.mark.parametrize(("errors", "attempts"), [(1, 1), (3, 3)])

@@ -9,10 +9,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from google.adk.platform import time as platform_time
 
 from gcp_adk_store import InvalidInputError, StoredDataError
 from tests.local.objects.conftest import FIELDS, Kept, kept_at, upload
+from tests.support.clock import Clock
 from tests.support.small_pieces import PIECE_BYTES, use_small_pieces
 
 
@@ -53,15 +53,13 @@ class TestObjects:
 
     @pytest.mark.parametrize("again", ["other process", "same process"])
     async def test_generations_rise_across_removals_and_processes(
-        self, on_disk: Kept, folder: Path, again: str, request: pytest.FixtureRequest
+        self, on_disk: Kept, folder: Path, again: str, clock: Clock
     ) -> None:
-        seen, clock = [], [2e9]
-        request.addfinalizer(platform_time.reset_time_provider)
-        platform_time.set_time_provider(lambda: clock[-1])
+        seen = []
         for _ in range(4):
             kept = on_disk if again == "same process" else kept_at(folder)
             # The clock steps back by a minute each time.
-            clock.append(clock[-1] - 60)
+            clock.after(-60)
             await put(kept, "a")
             found = await kept.objects.info("a")
             assert found is not None

@@ -1,19 +1,18 @@
 """Large content of local sessions lies in local objects."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from google.adk.events import Event
-from google.adk.platform import time as platform_time
 from google.genai import types
 
 from gcp_adk_store import PayloadMissingError, SessionService, Store
 from gcp_adk_store.settings import MEMORY
 from tests.local.objects.conftest import files
-from tests.support.clock import PassingTime
+from tests.support.clock import Clock, PassingTime
 
 WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 DATA: Final = os.urandom(1024 * 1024)
@@ -54,13 +53,6 @@ def flip(path: Path) -> None:
 class TestPayloads:
     """One event with a picture."""
 
-    @pytest.fixture
-    def clock(self) -> Iterator[list[float]]:
-        clock = [platform_time.get_time()]
-        platform_time.set_time_provider(lambda: clock[0])
-        yield clock
-        platform_time.reset_time_provider()
-
     @pytest.mark.parametrize("damage", [flip, Path.unlink])
     async def test_a_damaged_picture_is_a_missing_payload(
         self, folder: Path, damage: Callable[[Path], None]
@@ -76,13 +68,13 @@ class TestPayloads:
         assert 1 == len(found.events)
 
     async def test_the_picture_of_an_expired_session_goes(
-        self, store: Store, clock: list[float], passing: PassingTime
+        self, store: Store, clock: Clock, passing: PassingTime
     ) -> None:
         service = over(store, default_ttl_seconds=60)
         held = await service.create_session(**WHO)
         await service.append_event(held, picture())
         assert 1 == len(await names(store))
-        clock[0] += 30 * 24 * 3600.0
+        clock.after(30 * 24 * 3600.0)
         passing.for_library(3700.0)  # a store looks for what has ended each hour
         await store.sessions.create_session(**{**WHO, "session_id": "later"})
         assert [] == await names(store)

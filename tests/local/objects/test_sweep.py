@@ -2,15 +2,15 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from google.adk.platform import time as platform_time
 
 from gcp_adk_store import UnavailableError
 from tests.local.objects.conftest import FIELDS, Kept, files, upload
+from tests.support.clock import Clock
 from tests.support.small_pieces import set_numbers
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -127,45 +127,36 @@ class TestOrphans:
 class TestSweeper:
     """Once an hour."""
 
-    @pytest.fixture
-    def clock(self) -> Iterator[list[float]]:
-        clock = [AT]
-        platform_time.set_time_provider(lambda: clock[0])
-        yield clock
-        platform_time.reset_time_provider()
-
     async def test_the_first_call_sweeps_and_a_process_does_not_look_again_within_an_hour(
-        self, kept: Kept, clock: list[float]
+        self, kept: Kept, clock: Clock
     ) -> None:
         sweeper = kept.sweeper()
         await put(kept, "a", NOW)
         assert 1 == await sweeper.sweep_if_due()
         await put(kept, "b", NOW)
-        clock[0] += 2 * HOUR_S
+        clock.after(2 * HOUR_S)
         assert 0 == await sweeper.sweep_if_due()
 
-    async def test_another_process_sweeps_when_an_hour_has_passed(
-        self, kept: Kept, clock: list[float]
-    ) -> None:
+    async def test_another_process_sweeps_when_an_hour_has_passed(self, kept: Kept, clock: Clock) -> None:
         async def sweep_elsewhere() -> int:
             return await kept.sweeper().sweep_if_due()
 
         await sweep_elsewhere()
         await put(kept, "a", NOW)
-        clock[0] += HOUR_S - 1
+        clock.after(HOUR_S - 1)
         assert 0 == await sweep_elsewhere()
-        clock[0] += 1
+        clock.after(1)
         assert 1 == await sweep_elsewhere()
 
-    async def test_a_clock_that_was_wrong_prevents_no_sweep(self, kept: Kept, clock: list[float]) -> None:
-        clock[0] += 1000 * DAY_S
+    async def test_a_clock_that_was_wrong_prevents_no_sweep(self, kept: Kept, clock: Clock) -> None:
+        clock.after(1000 * DAY_S)
         await kept.sweeper().sweep_if_due()
-        clock[0] = AT
+        clock.after(-1000 * DAY_S)
         await put(kept, "a", NOW)
         assert 1 == await kept.sweeper().sweep_if_due()
 
     async def test_a_failure_is_logged_and_not_raised(
-        self, on_disk: Kept, folder: Path, clock: list[float], caplog: pytest.LogCaptureFixture
+        self, on_disk: Kept, folder: Path, clock: Clock, caplog: pytest.LogCaptureFixture
     ) -> None:
         del clock
         folder.mkdir()
@@ -173,7 +164,7 @@ class TestSweeper:
         assert 0 == await on_disk.sweeper().sweep_if_due()
         assert "sweep" in caplog.text
 
-    async def test_a_new_object_lets_expired_ones_go(self, kept: Kept, clock: list[float]) -> None:
+    async def test_a_new_object_lets_expired_ones_go(self, kept: Kept, clock: Clock) -> None:
         del clock
         await put(kept, "a", NOW)
         objects = kept.swept()
