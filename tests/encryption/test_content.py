@@ -419,6 +419,24 @@ def test_both_ciphers_refuse_another_place_another_key_and_each_other() -> None:
         DataKey(b"another.", b"s" * 32).open(random, b"here")
 
 
+@pytest.mark.parametrize(
+    ("path", "kind", "of"),
+    [
+        ("adk_apps/a", "app", "adk_apps/a"),
+        ("adk_apps/a/adk_chunks/c", "app", "adk_apps/a"),
+        ("adk_apps/a/adk_users/u", "user", "adk_apps/a/adk_users/u"),
+        ("adk_apps/a/adk_users/u/adk_sessions/s/adk_segments/x", "user", "adk_apps/a/adk_users/u"),
+        ("adk_owners/o/adk_tasks/t", "owner", "adk_owners/o"),
+        ("adk_pushes/t/adk_owners/o/adk_configs/c", "owner", "adk_owners/o"),
+    ],
+)
+def test_what_a_path_belongs_to(path: str, kind: str, of: str) -> None:
+    """Users, apps and owners of tasks have keys of their own, which are named after both."""
+    scope = Places("adk").scope(path)
+
+    assert (kind, of) == (scope.kind, scope.path)
+
+
 @pytest.mark.parametrize("session", ["s", None])
 @pytest.mark.parametrize(
     ("app", "user"),

@@ -103,15 +103,6 @@ async def test_an_error_says_how_often_it_was_tried(errors: int, attempts: int) 
     assert attempts == last.attempts
 
 
-async def test_an_operation_without_time_left_is_not_repeated() -> None:
-    """What bounds the operation as a whole bounds its requests."""
-    error = UnavailableError("1")
-    script = Script(iter([error]))
-    with part_of(1e-9):
-        assert (error, 1) == (await outcome(script), script.runs)
-    assert script.timeouts[0] <= 0.001
-
-
 async def test_an_attempt_gets_no_more_time_than_is_left() -> None:
     """Of the deadline, or of its own bound if that is shorter."""
     script = Script(iter([UnavailableError("1")]))
