@@ -191,19 +191,6 @@ def test_hostile_content_is_shown_and_steers_nothing(deployment: Deployment) -> 
     assert "[red]" in begun[1]
 
 
-def test_halves_of_emojis_are_shown_and_end_no_command(deployment: Deployment) -> None:
-    """In texts and in keys of maps, as their escapes; JSON of Python has them."""
-    odd = said("cut \ud83d", state_delta={"map": {"half \ud83d": 1}, "key \ud83d": 2})
-    done(talk(deployment, PLAIN, odd))
-    result = deployment.run("sessions", "show", *OF_PLAIN)
-    found = json.loads(deployment.run("sessions", "show", *OF_PLAIN, "--json").stdout)
-
-    assert 0 == result.exit_code
-    assert "cut \\ud83d" in result.stdout
-    (event,) = found["events"]
-    assert {"map": {"half \ud83d": 1}, "key \ud83d": 2} == event["actions"]["state_delta"]
-
-
 def test_a_long_text_is_cut_and_says_so(deployment: Deployment) -> None:
     """JSON has all of it."""
     done(talk(deployment, PLAIN, said("x" * 5_000), state={"long": "y" * 5_000}))
@@ -342,23 +329,6 @@ def test_an_export_has_every_event_exactly(deployment: Deployment, tmp_path: Pat
     assert 32 == last["end"]["events"]
     assert "events: 32, written to" in result.stderr
     assert [file.name] == [each.name for each in tmp_path.iterdir()]
-
-
-def test_an_export_that_cannot_be_written_leaves_the_file_as_it_was(
-    deployment: Deployment, tmp_path: Path
-) -> None:
-    """And ends with 2; one of a session that is not there, too."""
-    file = tmp_path / "kept.jsonl"
-    file.write_text("kept")
-    done(talk(deployment, PLAIN, said("hello")))
-    nowhere = deployment.run("sessions", "export", *OF_PLAIN, str(tmp_path / "missing" / "out"))
-    missing = deployment.run("sessions", "export", *OF_PLAIN[:5], "other", str(file))
-
-    assert (2, 1) == (nowhere.exit_code, missing.exit_code)
-    assert "cannot be written: No such file or directory" in nowhere.stderr
-    assert nowhere.stderr.strip().endswith("--session s1 FILE")
-    assert "kept" == file.read_text()
-    assert [file] == list(tmp_path.iterdir())
 
 
 def test_a_deletion_is_said_before_it_is_done(deployment: Deployment) -> None:

@@ -9,8 +9,7 @@ from click.testing import CliRunner
 
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
-from tests.local.outcomes import OF, outcomes
-from tests.local.refused_process import as_nobody, on_a_full_disk
+from tests.local.refused_process import OF, as_nobody, on_a_full_disk, outcomes
 from tests.support.logs import of_ours
 from tests.support.ready_processes import elsewhere
 

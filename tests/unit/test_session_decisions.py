@@ -1,15 +1,26 @@
-"""Show what becomes of an append, and which events a read returns."""
+"""Show what becomes of an append and of a turn, which events a read returns, and when a session ends."""
 
 from dataclasses import replace
 
 import pytest
 from google.adk.events import Event
 from google.adk.sessions.base_session_service import GetSessionConfig
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gcp_adk_store.model.appends import Marker
+from gcp_adk_store import InvalidInputError, SessionInboxFullError
+from gcp_adk_store.model.appends import Append, Marker
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.session_fields import Expiry
-from gcp_adk_store.model.sessions import StoredSession, wants_older
+from gcp_adk_store.model.session_fields import (
+    MAX_TTL_S,
+    MAX_WAITING,
+    MAX_WAITING_BYTES,
+    Expiry,
+    Turn,
+    require_room,
+)
+from gcp_adk_store.model.sessions import AppendOutcome, StoredSession, resolve_outcome, wants_older
+from gcp_adk_store.model.state import ScopedState
 
 HEAD = bytes(range(32))
 SEEN = Marker(epoch="e1", revision=4, update_time="100.000000001", chain=HEAD)
@@ -151,3 +162,100 @@ def test_a_read_goes_back_no_further_than_needed(
 ) -> None:
     """Older segments are read while they can hold a wanted event, and not one longer."""
     assert expected is wants_older(config, have=have, running_max=running_max)
+
+
+TIMES = st.floats(0, 4e9)
+TTLS = st.integers(1, MAX_TTL_S) | st.floats(0, MAX_TTL_S, exclude_min=True)
+
+
+@given(TTLS, TIMES)
+def test_a_session_lives_no_shorter_than_it_was_given(ttl_seconds: float, now: float) -> None:
+    """Rounding adds less than a second to the time to live, and less than one to its beginning."""
+    expiry = Expiry.begin(ttl_seconds, now=now)
+
+    assert (int, int) == (type(expiry.ttl_s), type(expiry.at))
+    assert expiry.ttl_s - 1 < ttl_seconds <= expiry.ttl_s
+    assert expiry.at - expiry.ttl_s - 1 < now <= expiry.at - expiry.ttl_s
+
+
+@pytest.mark.parametrize("ttl_seconds", [0, -0.5, MAX_TTL_S + 0.5])
+def test_what_is_no_time_to_live_is_refused(ttl_seconds: float) -> None:
+    """The error names the argument and what it may be."""
+    with pytest.raises(InvalidInputError, match="must be a number above 0 and at most 3153600000"):
+        Expiry.begin(ttl_seconds, now=1000.0)
+
+
+@given(st.integers(1, 100), TIMES, TIMES, TIMES)
+def test_no_clock_takes_a_time_to_live_after_the_last_write_away(
+    ttl_s: int, clock: float, written_at: float, now: float
+) -> None:
+    """However far behind Firestore's the clock was that the end is of."""
+    expiry = Expiry.begin(ttl_s, now=clock)
+
+    assert now < written_at + ttl_s or now < expiry.at or expiry.has_passed(now, written_at=written_at)
+    assert now >= written_at + ttl_s or not expiry.has_passed(now, written_at=written_at)
+
+
+@given(st.integers(1, 100), TIMES, TIMES)
+def test_a_clock_that_is_behind_ends_nothing_earlier(ttl_s: int, start: float, now: float) -> None:
+    """Neither the session nor a part, which is kept for a time to live beyond it."""
+    expiry = Expiry.begin(ttl_s, now=start)
+
+    assert expiry.at <= expiry.refreshed(now).at
+    assert expiry.at + ttl_s <= expiry.of_new_part(now)
+
+
+MINE = Append(texts=["mine"], timestamp=1.0, delta=ScopedState())
+STORED = replace(
+    stored(revision=4),
+    chain=bytes(32),
+    update_time="5.000000000",
+    read_time=5.0,
+    turn=Turn(fence=2, holder="h", until=60.0),
+)
+IN_A_TURN = STORED.marker
+
+
+@pytest.mark.parametrize(
+    ("stored", "newest", "turn", "expected"),
+    [
+        pytest.param(STORED, [], ("e1", 2), AppendOutcome.RETRY, id="mine still"),
+        pytest.param(STORED, [], ("e1", 1), AppendOutcome.LOST, id="nothing appended, another turn"),
+        pytest.param(STORED, [], None, AppendOutcome.RETRY, id="no part of a turn"),
+        pytest.param(STORED, [], ("e0", 2), AppendOutcome.LOST, id="a turn of an earlier session"),
+        pytest.param(replace(STORED, turn=None), [], ("e1", 1), AppendOutcome.LOST, id="never had a turn"),
+        pytest.param(
+            replace(STORED, revision=5), ["b"], ("e1", 1), AppendOutcome.LOST, id="another was first"
+        ),
+        pytest.param(replace(STORED, revision=5), ["b"], ("e1", 2), AppendOutcome.STALE, id="from outside"),
+        pytest.param(
+            replace(STORED, revision=5), ["mine"], ("e1", 1), AppendOutcome.LANDED, id="landed before"
+        ),
+        pytest.param(
+            replace(STORED, revision=6),
+            ["mine", "b"],
+            ("e1", 1),
+            AppendOutcome.OVERTAKEN,
+            id="landed, overtaken",
+        ),
+        pytest.param(replace(STORED, epoch="e2"), [], ("e1", 2), AppendOutcome.MISSING, id="made anew"),
+        pytest.param(None, [], ("e1", 2), AppendOutcome.MISSING, id="deleted"),
+    ],
+)
+def test_an_append_of_a_turn_requires_the_fence_unless_it_landed_before(
+    stored: StoredSession | None, newest: list[str], turn: tuple[str, int] | None, expected: AppendOutcome
+) -> None:
+    """Whatever became of the revision."""
+    assert expected is resolve_outcome(MINE, marker=IN_A_TURN, stored=stored, newest=newest, turn=turn)
+
+
+def test_what_waits_is_bounded_in_number_and_bytes() -> None:
+    """One message over the limit can never wait; one too many can later."""
+    require_room(["x"] * (MAX_WAITING - 1), "y")
+    require_room([], "y" * MAX_WAITING_BYTES)
+    with pytest.raises(SessionInboxFullError, match="100 messages"):
+        require_room(["x"] * MAX_WAITING, "y")
+    with pytest.raises(SessionInboxFullError, match="bytes"):
+        require_room(["x"], "y" * MAX_WAITING_BYTES)
+    with pytest.raises(InvalidInputError, match="at most 262144"):
+        require_room([], "y" * (MAX_WAITING_BYTES + 1))

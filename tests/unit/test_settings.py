@@ -1,10 +1,34 @@
-"""Show what settings accept, and what they read of the environment."""
+"""Show what settings accept and read; every way to make a store refuses options that it would not use."""
 
-from collections.abc import Callable
+import logging
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.firestore import AsyncClient
 
-from gcp_adk_store import InvalidInputError, Store, StoreSettings, settings
+from gcp_adk_store import (
+    ArtifactLimits,
+    FirestoreSessionService,
+    InvalidInputError,
+    KmsEnvelope,
+    MemoryLimits,
+    MemoryService,
+    SessionLimits,
+    SessionService,
+    Store,
+    StoreSettings,
+    settings,
+)
+from gcp_adk_store.adk_server import artifact_service, memory_service, session_service, task_store
+from tests.support.logs import of_ours
+from tests.support.methods import options_of
 
 
 @pytest.mark.parametrize(
@@ -152,3 +176,187 @@ def test_the_address_of_firestores_emulator_is_read_in_the_ways_that_people_writ
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", value)
 
     assert value.removeprefix("http://").rstrip("/") == settings.firestore_emulator_host()
+
+
+ROOT = Path(__file__).parents[2]
+
+MISSPELT = {
+    "redactor": "redactors",
+    "default_ttl_second": "default_ttl_seconds",
+    "encrypton": "encryption",
+    "durabilty": "durability",
+    "on_conflit": "on_conflict",
+    "on_missing_payloads": "on_missing_payload",
+}
+
+
+PLACE = {"project", "database", "bucket", "prefix", "credentials", "impersonate_service_account"}
+"""What leads ``Store.connect`` to a store."""
+
+
+def lent() -> AsyncClient:
+    """Return a client that is never used."""
+    return AsyncClient(project="p", credentials=AnonymousCredentials())
+
+
+def a_store() -> Store:
+    """Return a store that writes nothing before its first call."""
+    return Store.local(":memory:")
+
+
+WAYS: Mapping[str, Callable[..., object]] = {
+    "Store.connect": Store.connect,
+    "Store.local": lambda **given: Store.local("never-made", **given),
+    "Store.from_env": Store.from_env,
+    "Store.from_settings": lambda **given: Store.from_settings(StoreSettings(), **given),
+    "Store.from_clients": lambda **given: Store.from_clients(firestore=lent(), **given),
+    "FirestoreSessionService": FirestoreSessionService,
+    "SessionService": lambda **given: SessionService(a_store().sessions.storage, **given),
+}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run each test in an empty folder, which stays empty."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", MISSPELT)
+@pytest.mark.parametrize("way", WAYS)
+def test_an_unknown_option_is_refused_with_the_nearest_name(way: str, name: str, elsewhere: Path) -> None:
+    """Before anything is opened or written."""
+    with pytest.raises(InvalidInputError) as caught:
+        WAYS[way](**{name: "x"})
+
+    assert f"{way}: unknown option {name!r}; did you mean {MISSPELT[name]!r}?" == str(caught.value)
+    assert [] == [*elsewhere.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("way", "name", "says"),
+    [
+        ("Store.local", "bucket", "Store.connect, Store.from_clients take it"),
+        ("Store.local", "project", "Store.connect takes it"),
+        ("Store.local", "credentials", "Store.connect, Store.from_env, Store.from_settings take it"),
+        ("Store.connect", "path", "Store.local takes it"),
+        ("Store.connect", "firestore", "Store.from_clients takes it"),
+        ("Store.from_env", "bucket", "Store.connect, Store.from_clients take it"),
+        ("Store.from_env", "path", "Store.local takes it"),
+        ("Store.from_settings", "prefix", "Store.connect, Store.local, Store.from_clients take it"),
+        ("Store.from_clients", "project", "Store.connect takes it"),
+    ],
+)
+def test_an_option_of_another_way_in_is_refused_with_that_way(way: str, name: str, says: str) -> None:
+    """A bucket, say, is none of a folder's."""
+    with pytest.raises(InvalidInputError) as caught:
+        WAYS[way](**{name: "x"})
+
+    assert f"{way} does not take the option {name!r}; {says}" == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    sorted({*options_of(Store.connect)} - PLACE - {*options_of(Store)}),
+    ids="option {}".format,
+)
+def test_a_store_of_given_services_refuses_their_options(name: str) -> None:
+    """The services were made without them: a redactor, say, would see no text."""
+    given: Any = {name: None}
+    with pytest.raises(
+        InvalidInputError, match=rf"^Store does not take the option '{name}'; Store\.connect, "
+    ):
+        Store(sessions=a_store().sessions, artifacts=None, **given)
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        (SessionLimits, "did you mean 'rpc_timeout_s'?"),
+        (partial(replace, SessionLimits()), "did you mean 'rpc_timeout_s'?"),
+        (ArtifactLimits, "did you mean 'request_timeout_s'?"),
+        (MemoryLimits, "did you mean 'embed_timeout_s'?"),
+        (StoreSettings, "the known ones are"),
+        (partial(KmsEnvelope, key="k"), "the known ones are"),
+    ],
+)
+def test_settings_and_limits_refuse_unknown_fields(made: Callable[..., object], says: str) -> None:
+    """Also a copy with changes."""
+    with pytest.raises(InvalidInputError) as caught:
+        made(rpc_timeout=1)
+
+    assert re.match(rf"\w+: unknown option 'rpc_timeout'; {re.escape(says)}", str(caught.value))
+
+
+@pytest.mark.parametrize("limits", [{}, 0, SessionLimits, "small", {"deadline_s": 1}])
+def test_limits_of_another_kind_are_refused(limits: Any) -> None:
+    """An empty dictionary is no default either."""
+    message = "limits must be an? (Session|Artifact|Memory)Limits or None, not "
+    for make in (
+        lambda: Store.connect(session_limits=limits),
+        lambda: Store.local(":memory:", session_limits=limits),
+        lambda: Store.local(":memory:", artifact_limits=limits),
+        lambda: Store.connect(bucket="a-bucket", artifact_limits=limits),
+        lambda: Store.local(":memory:", memory_limits=limits),
+        lambda: FirestoreSessionService(limits=limits),
+        lambda: MemoryService(a_store().sessions.storage, limits=limits),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            make()
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "says"),
+    [
+        (session_service, {"redactor": []}, "unknown option 'redactor'; did you mean 'redactors'?"),
+        (
+            session_service,
+            {"bucket": "a-bucket"},
+            "Store.local does not take the option 'bucket'; Store.conn",
+        ),
+        (session_service, {"interceptors": ()}, "Store.local: unknown option 'interceptors'; "),
+        (artifact_service, {"storage_class": "NEARLINE"}, "Store.local: unknown option 'storage_class'; "),
+        (memory_service, {"bucket": "a-bucket"}, "Store.local does not take the option 'bucket'; Store.conn"),
+        (task_store, {"database": "data"}, "Store.local does not take the option 'database'; Store.connect"),
+    ],
+)
+def test_a_service_of_a_uri_refuses_options_that_its_place_does_not_have(
+    make: Callable[..., object], options: dict[str, Any], says: str, elsewhere: Path
+) -> None:
+    """Options of a cloud store do not vanish in a folder."""
+    scheme = "gs+local" if make is artifact_service else "firestore+local"
+    with pytest.raises(InvalidInputError, match=re.escape(says)):
+        make(f"{scheme}://{elsewhere}/never-made", **options)
+
+    assert [] == [*elsewhere.iterdir()]
+
+
+def test_an_unknown_variable_is_logged_once_with_the_nearest_name(caplog: pytest.LogCaptureFixture) -> None:
+    """Its value, which may be a secret, is not."""
+    anew = uuid.uuid4().hex[:3].upper()  # a process warns of each name once
+    misspelt, strange = f"ADK_STORE_LOCAL{anew}", f"ADK_STORE_X1{anew * 9}"
+    env = {misspelt: "content", "ADK_STORE_PREFIX": "a", "OTHER_LOCLA": "x", strange: "y"}
+    with caplog.at_level(logging.WARNING):
+        StoreSettings.from_env(env)
+        StoreSettings.from_env(env)
+
+    near, far = sorted(record.getMessage() for record in caplog.records)
+    assert f"nothing reads the environment variable {misspelt!r}; did you mean 'ADK_STORE_LOCAL'?" == near
+    assert far.startswith(f"nothing reads the environment variable {strange!r}; ")
+    assert "content" not in caplog.text
+
+
+def test_variables_that_the_project_itself_reads_are_known(caplog: pytest.LogCaptureFixture) -> None:
+    """Those of its library, its set-up and its release: nobody is warned of them."""
+    read = set()
+    for folder in ("gcp_adk_store", "tools/setup", "terraform", ".github", "docs", "examples", "emulators"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and path.suffix in {".py", ".yml", ".yaml", ".tf", ".md", ".txt"}:
+                read |= set(re.findall(r"\bADK_STORE_[A-Z_]*[A-Z]", path.read_text()))
+    for name in ("Makefile", "tools/hatch_build.py", "README.md"):
+        read |= set(re.findall(r"\bADK_STORE_[A-Z_]*[A-Z]", (ROOT / name).read_text()))
+    with caplog.at_level(logging.WARNING):
+        StoreSettings.from_env(dict.fromkeys(read, ""))
+
+    assert "ADK_STORE_BUCKET" in read
+    assert [] == of_ours(caplog)

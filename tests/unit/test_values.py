@@ -226,25 +226,6 @@ def test_a_cursor_is_safe_in_a_url(cursor: str) -> None:
     assert {"cursor": [cursor], "n": ["1"]} == parse_qs(f"cursor={cursor}&n=1", strict_parsing=True)
 
 
-@given(st.text(), st.text(), PAGE_ENDS)
-@example("shop, u1, newest", "shop, u1, oldest", (1.5, "u1", "s"))
-@example("shop, u1, newest", "shop, u1, newest ", (1.5, "u1", "s"))
-@example("", "\0", (1.5, "u1", "s"))
-def test_a_cursor_of_another_listing_is_refused(
-    listing: str, other: str, place: tuple[float, str, str]
-) -> None:
-    """It would start in the middle and skip sessions; the error shows its start and says what to do."""
-    assume(listing != other)
-    cursor = page_end(place, listing=other)
-    with pytest.raises(InvalidInputError) as caught:
-        page_of(cursor, listing=listing)
-
-    assert (
-        f"cursor {cursor[:40]!r} is of pages of another app, user, order or filter; "
-        "leave it out to start anew" == str(caught.value)
-    )
-
-
 @pytest.mark.parametrize(
     "text",
     [

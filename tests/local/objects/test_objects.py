@@ -1,16 +1,20 @@
-"""What the port of objects promises, in a folder and in memory."""
+"""What the port of objects promises, in a folder and in memory: whole bytes, or none."""
 
 import asyncio
 import os
 import sqlite3
+import stat
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
 
 import pytest
+from google.genai import types
 
-from gcp_adk_store import InvalidInputError, StoredDataError
+from gcp_adk_store import ArtifactService, InvalidInputError, OutcomeUnknownError, StoredDataError
 from tests.local.objects.conftest import FIELDS, Kept, kept_at, upload
 from tests.support.clock import Clock
 from tests.support.small_pieces import PIECE_BYTES, use_small_pieces
@@ -205,3 +209,105 @@ async def test_a_damaged_row_of_an_object_is_named(on_disk: Kept, folder: Path, 
         sql.execute("UPDATE objects SET metadata = ?", (metadata,))
     with pytest.raises(StoredDataError, match="'one' is damaged: restore a backup"):
         await on_disk.objects.info("one")
+
+
+WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id": "session", "filename": "f"}
+
+
+@pytest.fixture
+async def artifact_service(kept: Kept) -> AsyncIterator[ArtifactService]:
+    """The service over a new store of each kind."""
+    service = kept.service()
+    yield service
+    await service.close()
+
+
+class TestFilesOfArtifacts:
+    """What ADK's interface lacks."""
+
+    async def test_a_signed_url_is_refused(self, artifact_service: ArtifactService) -> None:
+        await artifact_service.save_artifact(**WHO, artifact=types.Part(text="x"))
+        with pytest.raises(InvalidInputError, match=r"no URLs.*load_artifact"):
+            await artifact_service.get_signed_url(**WHO)
+        with pytest.raises(InvalidInputError, match="no URLs"):
+            await artifact_service.create_upload(**WHO)
+        with pytest.raises(InvalidInputError, match=r"no URLs, .*read with load_artifact"):
+            await artifact_service.get_authenticated_url(**WHO)
+
+    async def test_a_version_is_described_by_a_uri_of_its_own_store(
+        self, artifact_service: ArtifactService, kept: Kept
+    ) -> None:
+        of = {**WHO, "user_id": "a user", "filename": "user:n#1%.txt"}
+        await artifact_service.save_artifact(**of, artifact=types.Part(text="x"))
+        found = await artifact_service.get_artifact_version(**of)
+        path = kept.database.path
+        start = "memory://" if path is None else f"gs+local://{quote(str(path.parent))}#"
+        assert found is not None
+        assert f"{start}app/a%20user/user/user:n%231%25.txt/0" == found.canonical_uri
+
+
+async def keep(kept: Kept, data: bytes) -> str:
+    """Keep *data*, and return the name of its file."""
+    async with kept.contents.draft() as draft:
+        await draft.write(data)
+        return (await draft.finish()).id
+
+
+def marks(folder: Path) -> list[str]:
+    """Return why files of a store's contents are in doubt."""
+    return sorted(path.suffix for path in (folder / "objects/pending").glob("*"))
+
+
+class TestContents:
+    """Of a folder and of memory."""
+
+    @pytest.mark.linux
+    async def test_names_and_bytes_are_synchronised_before_the_block_ends(
+        self, on_disk: Kept, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        synchronised: list[str] = []
+        fsync = os.fsync
+
+        def noted(descriptor: int) -> None:
+            synchronised.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+            fsync(descriptor)
+
+        await keep(on_disk, b"first")  # which makes the folders above
+        monkeypatch.setattr(os, "fsync", noted)
+        name = await keep(on_disk, b"second")
+        place = folder / "objects" / name[:2]
+        assert [str(place / f"{name}.part"), str(place)] == synchronised[-2:]
+        assert {str(folder / "objects")} >= {*synchronised[:-2]} - {str(folder)}
+
+
+@pytest.mark.linux
+def test_what_a_store_makes_is_for_its_user_alone_whatever_the_umask(tmp_path: Path) -> None:
+    """Folders, databases with their logs, files and marks; a folder that was there keeps its mode."""
+    there = tmp_path / "there"
+    there.mkdir(mode=0o755)
+    before = os.umask(0)
+    try:
+        for folder in (tmp_path / "above" / "store", there):
+            kept = kept_at(folder)
+            asyncio.run(kept.objects.create("a", upload()))
+            with pytest.raises(OutcomeUnknownError):
+                asyncio.run(_lose(kept))
+            kept_here = [*folder.rglob("*")]
+            assert {".sqlite3", ".sqlite3-wal", ".sqlite3-shm", ".write"} <= {
+                each.suffix for each in kept_here
+            }
+            modes = {(each.is_dir(), stat.S_IMODE(each.stat().st_mode)) for each in kept_here}
+            assert {(True, 0o700), (False, 0o600)} == modes
+            asyncio.run(kept.objects.close())
+    finally:
+        os.umask(before)
+    assert 0o755 == stat.S_IMODE(there.stat().st_mode)
+    assert [0o700] * 2 == [
+        stat.S_IMODE((tmp_path / each).stat().st_mode) for each in ("above", "above/store")
+    ]
+
+
+async def _lose(kept: Kept) -> None:
+    async with kept.contents.draft() as draft:
+        await draft.finish()
+        raise OutcomeUnknownError("no answer")
