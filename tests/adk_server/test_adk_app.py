@@ -240,14 +240,3 @@ async def test_an_app_that_serves_already_is_refused(alone: Served, fit: Callabl
     await alone.client.get("/health")
     with pytest.raises(RuntimeError, match="before it serves"):
         fit(alone.app)
-
-
-async def test_an_id_with_a_slash_has_no_path(alone: Served) -> None:
-    """Encoded or not; in the body of a turn it is an id like any other."""
-    await alone.sessions.create_session(app_name="notes", user_id="a/b", session_id="s/1")
-    answer = await alone.client.get("/apps/notes/users/a%2Fb/sessions/s%2F1")
-    turn = await alone.client.post("/run", json={**TURN, "userId": "a/b", "sessionId": "s/1"})
-
-    assert 404 == answer.status_code
-    assert {"detail": "Not Found"} == answer.json()
-    assert 200 == turn.status_code

@@ -1,19 +1,20 @@
 """``gcp-adk-store adk`` reports a mistake of the URIs in one line, before anything is served."""
 
+import asyncio
 import itertools
 import json
 import os
 import re
 import socket
 import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from google.adk.cli.service_registry import ServiceRegistry, get_service_registry
 
+from gcp_adk_store.adk_server import missing_bucket
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator, create_bucket
 from tests.support.documents import ROOT
@@ -48,10 +49,10 @@ def adk(*arguments: str) -> Result:
     return CliRunner().invoke(command, ["adk", *arguments])
 
 
-def adk_run(*arguments: str, program: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+def adk_run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Let the command run an agent, in a process of its own: ADK's changes the logs of all."""
     return subprocess.run(
-        [*(program or [str(ready_programs() / "gcp-adk-store")]), "adk", "run", *arguments, "echo", "hello"],
+        [ready_programs() / "gcp-adk-store", "adk", "run", *arguments, "echo", "hello"],
         env=os.environ | {"HOME": str(Path.cwd()), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -110,6 +111,16 @@ def test_a_scheme_that_nobody_knows_is_one_line_with_the_right_one(
         assert 2 == run.exit_code, server
         assert f"Error: {option}: unknown scheme {scheme}" in run.output
         assert 1 == len(run.output.splitlines())
+
+
+def test_a_folder_has_no_bucket_to_miss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server's start asks no cloud about it, and makes no folder."""
+    monkeypatch.setenv(STORAGE_VARIABLE, "http://127.0.0.1:9")
+    place = tmp_path / "store"
+    uris = {"session_uri": f"firestore+local://{place}", "artifact_uri": f"GS+local://{place}"}
+
+    assert asyncio.run(missing_bucket(**uris)) is None
+    assert not place.exists()
 
 
 def test_what_is_no_uri_is_one_line_too() -> None:
@@ -191,18 +202,6 @@ def test_the_bucket_is_there_after_the_command_that_makes_it(
     assert 0 == run.returncode, run.stderr
     assert "Warning" not in run.stderr
     assert "[echo]: hello" in run.stdout
-
-
-@pytest.mark.long
-def test_what_is_kept_in_memory_needs_no_bucket(storage_emulator: Emulator) -> None:
-    """Nor does help, nor what is not served here. Nothing was imported before this command."""
-    assert storage_emulator.address
-    missing = "--artifact_service_uri=gs://no-such-bucket"
-    program = [sys.executable, "-m", "gcp_adk_store.cli"]
-
-    assert 0 == adk_run(missing, "--in_memory", program=program).returncode
-    assert 0 == adk("web", missing, "--help").exit_code
-    assert "no-such-bucket" not in adk("deploy", "docker", missing, "--help").output
 
 
 @pytest.fixture

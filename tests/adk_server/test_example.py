@@ -16,7 +16,7 @@ from tests.support.ready_programs import ready_programs
 EXAMPLE = ROOT / "examples/cloud_run"
 WEB = 'adk web \\\n  --session_service_uri "firestore://'
 RUN_BY_TESTS = ("adk api_server", WEB, '"firestore+local://', "python examples/cloud_run/main.py")
-"""What test_servers.py and test_local_servers.py run."""
+"""What test_servers.py runs."""
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -29,33 +29,26 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def test_the_dockerfile_starts_main_as_a_user_without_rights() -> None:
-    """As one process, which gets the signals: the exec form."""
+    """As one process, which gets the signals, on a Python that the package names.
+
+    It copies what is there, with the wheels, which the documents say how to make, and the agents beside main.
+    """
     steps = instructions()
     words = [word for word, _ in steps]
+    copied = [source for word, rest in steps if word == "COPY" for source in rest.split()[:-1]]
+    (version,) = re.findall(r"^python:(\S+)-slim$", dict(steps)["FROM"])
 
     assert words[0] == "FROM"
     assert set(words) <= {"FROM", "ENV", "WORKDIR", "COPY", "RUN", "USER", "CMD"}
     assert ["python", "main.py"] == json.loads(dict(steps)["CMD"])
     assert dict(steps)["USER"] not in ("root", "0")
     assert words.index("USER") > max(place for place, word in enumerate(words) if word == "RUN")
-
-
-def test_the_dockerfile_copies_what_is_there() -> None:
-    """Beside the wheels, which the documents say how to make; and main.py finds the agents beside it."""
-    copied = [source for word, rest in instructions() if word == "COPY" for source in rest.split()[:-1]]
-
+    assert f'"Programming Language :: Python :: {version}"' in (ROOT / "pyproject.toml").read_text()
     assert {"requirements.txt", "wheels/", "main.py", "inspector.py", "agents/"} == set(copied)
     assert [] == [name for name in copied if name != "wheels/" and not (EXAMPLE / name).exists()]
     assert any(
         "--wheel-dir examples/cloud_run/wheels" in block for block in blocks("docs/adk-server.md", "bash")
     )
-
-
-def test_the_dockerfile_has_a_python_that_is_supported() -> None:
-    """One of those that the package names."""
-    (version,) = re.findall(r"^python:(\S+)-slim$", dict(instructions())["FROM"])
-
-    assert f'"Programming Language :: Python :: {version}"' in (ROOT / "pyproject.toml").read_text()
 
 
 @pytest.mark.parametrize(

@@ -78,23 +78,6 @@ async def test_adk_run_reads_the_file_within_the_agents_own_folder(
     assert ("s1", ["buy milk"], ["notes.txt"]) == (listed.id, listed.state["notes"], names)
 
 
-@pytest.mark.long
-async def test_adk_run_ignores_a_file_beside_the_agents(
-    place: Path, project: str, adk_store_bucket: str, storage_emulator: Emulator
-) -> None:
-    """It takes ``firestore://`` for a SQL database, and ends with a traceback; nothing is stored."""
-    assert storage_emulator.address
-    write_file(place, BESIDE)
-    run = await asyncio.to_thread(adk_run, place, project=project, bucket=adk_store_bucket)
-    sessions = FirestoreSessionService(project=project)
-    listed = await sessions.list_sessions(app_name="notes")
-    await sessions.close()
-
-    assert 1 == run.returncode
-    assert "ValueError: Invalid database URL format or argument 'firestore://" in run.stderr
-    assert [] == listed.sessions
-
-
 def test_a_server_reads_the_file_beside_the_agents(
     registry: ServiceRegistry, place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
