@@ -99,14 +99,6 @@ async def statuses(store: Store, authorize: IapAuthorization, *tokens: str | Non
         ]
 
 
-async def test_a_signed_request_is_let_through(store: Store, keys: Keys) -> None:
-    """And the keys are asked for once."""
-    authorize = IapAuthorization(AUDIENCE, certs_url=keys.address)
-
-    assert [200, 200] == await statuses(store, authorize, signed(), signed())
-    assert 1 == keys.asked
-
-
 async def test_any_other_request_is_refused(store: Store, keys: Keys) -> None:
     """Without a word about the store."""
     now = int(time.time())
@@ -126,6 +118,27 @@ async def test_any_other_request_is_refused(store: Store, keys: Keys) -> None:
     found = dict(zip(tokens, await statuses(store, authorize, *tokens.values()), strict=True))
 
     assert dict.fromkeys(tokens, 403) == found
+
+
+@pytest.mark.parametrize(
+    ("audience", "options", "says"),
+    [
+        # The header of any application behind IAP would do.
+        ("", {}, "audience is empty"),
+        # Each letter would be an email, and nobody would see the store.
+        (
+            AUDIENCE,
+            {"emails": "a@example.com"},
+            r"emails is one text, it must be a collection: pass \[email\]",
+        ),
+    ],
+)
+def test_arguments_that_let_in_too_many_or_nobody_are_refused(
+    audience: str, options: dict[str, Any], says: str
+) -> None:
+    """When it is made."""
+    with pytest.raises(ValueError, match=says):
+        IapAuthorization(audience, **options)
 
 
 async def test_people_are_chosen_by_their_email(store: Store, keys: Keys) -> None:
@@ -161,15 +174,3 @@ async def test_an_unknown_key_asks_again_only_after_a_minute(
 
     assert [200] == await statuses(store, authorize, signed(key=OTHER, name="two"))
     assert (1, 2) == (asked_at_once, keys.asked)
-
-
-def test_an_audience_is_required() -> None:
-    """Without one, the header of any application behind IAP would do."""
-    with pytest.raises(ValueError, match="audience is empty"):
-        IapAuthorization("")
-
-
-def test_emails_are_a_collection() -> None:
-    """Of one text, each letter would be an email, and nobody would see the store."""
-    with pytest.raises(ValueError, match=r"emails is one text, it must be a collection: pass \[email\]"):
-        IapAuthorization(AUDIENCE, emails="ada@example.com")

@@ -388,12 +388,13 @@ async def test_a_search_shows_the_events_that_have_what_is_asked_for(app: FastAP
 @pytest.mark.usefixtures("calm")
 async def test_no_text_is_searched_under_the_mask(masked: FastAPI) -> None:
     """Whoever may not see a text may not ask for it either; a tool has a name that is never masked."""
-    page = await seen(masked, "search", {**CALM_PLACE, "q": "oslo"})
-    by_tool = await seen(masked, "search", {**CALM_PLACE, "tool": "find_parcel"})
+    for page, at, found in (("search", CALM_PLACE, 12), ("find", {"app": "support"}, 2)):
+        by_text = await seen(masked, page, {**at, "q": "oslo"})
+        by_tool = await seen(masked, page, {**at, "tool": "find_parcel"})
 
-    assert "Text is masked, so it is not searched." in page.text
-    assert not page.all("article")
-    assert 12 == len(by_tool.all("article"))
+        assert "Text is masked, so it is not searched." in by_text.text
+        assert not by_text.all("article")
+        assert found == len(by_tool.all("article"))
 
 
 async def test_a_search_of_a_long_session_goes_on(

@@ -238,17 +238,6 @@ async def test_a_search_of_many_sessions_goes_on(
     assert [True, True, False] == said
 
 
-@pytest.mark.usefixtures("calm")
-async def test_no_session_is_searched_by_text_under_the_mask(masked: FastAPI) -> None:
-    """By tool it is."""
-    refused = await seen(masked, "find", {"app": "support", "q": "oslo"})
-    by_error = await seen(masked, "find", {"app": "support", "errors": 1})
-
-    assert "Text is masked, so it is not searched." in refused.text
-    assert not refused.all("article")
-    assert 1 == len(by_error.all("article"))
-
-
 async def test_a_damaged_session_is_not_counted(store: Store, app: FastAPI) -> None:
     """And the page says so; the others are counted."""
     await remarked(store, "ada", "good", "one")

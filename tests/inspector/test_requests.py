@@ -13,15 +13,10 @@ from google.adk.events import Event
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
-from google.adk.platform import time as platform_time
-from google.adk.runners import Runner
 from google.genai import types
 
 from gcp_adk_store import Store, UnavailableError
-from gcp_adk_store.inspector.reading import Placed
-from gcp_adk_store.inspector.waterfall import Commit, Waterfall, waterfalls
 from tests.inspector.story import CALM, CALM_PLACE, PNG, seen
-from tests.support.clock import Clock
 from tests.support.documents import blocks
 
 NAME = "model-request.json"
@@ -60,66 +55,6 @@ def secret(callback_context: CallbackContext, llm_request: LlmRequest) -> None:
     assert callback_context.agent_name == "support"
     llm_request.append_instructions(["Be kind. \ud800"])
     llm_request.config.http_options = types.HttpOptions(headers={"Authorization": "Bearer secret"})
-
-
-class Slow(BaseLlm):
-    """A model that takes three seconds for an answer; the first one calls a tool that takes two."""
-
-    model: str = "slow"
-    clock: Any
-
-    async def generate_content_async(
-        self,
-        llm_request: LlmRequest,
-        stream: bool = False,  # noqa: ARG002, FBT001, FBT002  # ADK's signature
-    ) -> AsyncGenerator[LlmResponse, None]:
-        """Answer."""
-        self.clock.after(3)
-        if llm_request.contents[-1].parts[-1].function_response:  # type: ignore[index]  # it has parts
-            yield LlmResponse(content=types.ModelContent("It is in Oslo."))
-            return
-        call = types.Part(function_call=types.FunctionCall(name="look", args={}))
-        yield LlmResponse(content=types.ModelContent(call))
-
-
-async def test_a_model_took_until_its_answer_was_stored(store: Store) -> None:
-    """ADK stamps its event when it asks the model; without the commit, nobody knows when it answered."""
-    clock = Clock()
-
-    def look() -> str:
-        clock.after(2)
-        return "here"
-
-    commits = [Commit(last=1, events=1, time=clock.now, is_one=True)]
-    platform_time.set_time_provider(lambda: clock.now)
-    try:
-        agent = LlmAgent(name="support", model=Slow(clock=clock), tools=[look])
-        await store.sessions.create_session(**CALM)
-        runner = Runner(app_name="support", agent=agent, session_service=store.sessions)
-        message = types.UserContent("Where is it?")
-        async for _ in runner.run_async(user_id="ada", session_id="s1", new_message=message):
-            stored = Commit(last=len(commits) + 1, events=1, time=clock.now, is_one=True)
-            commits.append(stored)
-        session = await store.sessions.get_session(**CALM)
-    finally:
-        platform_time.reset_time_provider()
-    assert session is not None
-    page = [Placed(event, "") for event in session.events]
-    (known,), (unknown,) = waterfalls(page, commits), waterfalls(page)
-
-    def shown(turn: Waterfall) -> list[tuple[str, float, float]]:
-        return [
-            ("model and tool" if each.with_model else each.kind, each.after, each.seconds)
-            for each in turn.spans
-            if each.kind != "store"
-        ]
-
-    assert [("user", 0, 0), ("model", 0, 3), ("tool", 3, 2), ("model", 5, 3)] == shown(known)
-    assert [("user", 0, 0), ("model", 0, 0), ("model and tool", 0, 5), ("model", 5, 0)] == shown(unknown)
-    assert (8, 5) == (known.seconds, unknown.seconds)
-    assert [(0, 1), (0, 225), (225, 150), (375, 225)] == [
-        (each.start, each.length) for each in known.spans if each.kind != "store"
-    ]
 
 
 async def events_of(store: Store, **model: Any) -> list[Event]:

@@ -23,7 +23,6 @@ from tests.inspector.story import (
     CALM_PLACE,
     EVIL,
     HOST,
-    KEY,
     PLACE,
     XSS,
     Read,
@@ -105,7 +104,7 @@ def writing(store: Store) -> FastAPI:
 
 @pytest.mark.usefixtures("hostile")
 async def test_no_page_has_an_element_or_an_attribute_of_what_is_stored(writing: FastAPI) -> None:
-    """Whatever the field: a browser makes text of it, and links that stay here."""
+    """Whatever the field: a browser makes text of it, as it is, and links that stay here."""
     for path, parameters in HOSTILE_PAGES:
         async with client_of(writing) as client:
             answer = await client.get(f"/{path}", params=dict(parameters))
@@ -126,16 +125,8 @@ async def test_no_page_has_an_element_or_an_attribute_of_what_is_stored(writing:
         assert all(address.startswith(("/", "#")) and address[:2] != "//" for address in addresses), where
         assert {each.get("http-equiv") for each in page.all("meta")} <= {None}, where
         assert "\x00" not in answer.text, where
-
-
-@pytest.mark.usefixtures("hostile")
-async def test_hostile_text_is_shown_as_it_is(writing: FastAPI) -> None:
-    """Readers see what a stranger wrote, so that they understand it."""
-    async with client_of(writing) as client:
-        page = Read((await client.get("/session", params=PLACE)).text)
-
-    for each in XSS[:-1]:
-        assert " ".join(each.split()) in page.text
+        if (path, parameters) == ("session", PLACE):  # readers see what a stranger wrote
+            assert [] == [each for each in XSS[:-1] if " ".join(each.split()) not in page.text]
 
 
 @pytest.mark.usefixtures("hostile")
@@ -552,14 +543,6 @@ async def test_no_page_writes_unless_that_is_allowed(masked: FastAPI, calm: Sess
     assert [404] * len(WRITING) == [each.status_code for each in answers]
 
 
-async def test_an_authorization_is_not_optional(store: Store) -> None:
-    """An app that forgets it does not start; ids of the story are those that the tests mean."""
-    with pytest.raises(TypeError, match="authorize"):
-        create_app(store)  # type: ignore[call-arg]  # as a caller may forget it
-
-    assert KEY["app_name"] == PLACE["app"]
-
-
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -573,3 +556,5 @@ def test_arguments_of_another_kind_are_refused(store: Store, given: dict[str, An
     """When the app is made, not at the first request."""
     with pytest.raises(InvalidInputError, match=says):
         create_app(store, **{"authorize": allow, **given})
+    with pytest.raises(TypeError, match="authorize"):
+        create_app(store)  # type: ignore[call-arg]  # as a caller may forget it

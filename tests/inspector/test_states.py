@@ -35,15 +35,6 @@ async def test_the_matrix_leads_to_each_change(calm: Session, app: FastAPI) -> N
     assert '- [] + [ + "parcel", + 0 + ]' in first.text
 
 
-async def test_the_state_of_a_moment_is_shown(calm: Session, app: FastAPI) -> None:
-    """After any event, and now."""
-    then = await seen(app, "state", {**CALM_PLACE, "event": calm.events[3].id})
-    now = await seen(app, "state")
-
-    assert 'cart [ "parcel", 0 ] seen 0 user:name "Ada"' in then.text
-    assert 'cart [ "parcel", 5 ] seen 5 user:name "Ada"' in now.text
-
-
 async def test_the_difference_of_two_points_is_shown(calm: Session, app: FastAPI, masked: FastAPI) -> None:
     """Points are positions, events and times; under the mask keys alone."""
     of_place = {"from": 4, "to": 9}

@@ -21,7 +21,6 @@ from gcp_adk_store.inspector.documents import document_tree
 from gcp_adk_store.inspector.masking import (
     MAX_COLUMNS,
     MAX_ROWS,
-    PICTURES,
     Mask,
     preview_of,
     served_as,
@@ -75,16 +74,6 @@ def test_bytes_decide_what_a_browser_draws(
     """Not the type that their writer claimed."""
     assert preview == preview_of(mime_type, data)
     assert content_type == served_as(data)
-
-
-SOUNDS = ("audio/wav", "audio/mpeg", "audio/ogg", "audio/flac")
-
-
-@given(st.binary(max_size=40), st.text(max_size=20))
-def test_nothing_but_an_allowed_type_is_shown(data: bytes, mime_type: str) -> None:
-    """Whatever the bytes: each inline type runs nothing."""
-    assert served_as(data) in {None, "application/pdf", *PICTURES, *SOUNDS}
-    assert preview_of(mime_type, data) in ("image", "audio", "pdf", "text", "csv", "none")
 
 
 @given(st.text(max_size=200))
@@ -197,6 +186,29 @@ def test_a_waterfall_says_how_long_each_model_and_tool_took() -> None:
     assert [(0, 1), (0, 120), (120, 60), (120, 360), (480, 120)] == [
         (each.start, each.length) for each in turn.spans
     ]
+
+
+def test_a_model_took_until_its_answer_was_stored() -> None:
+    """ADK stamps its event when it asks the model; without the commit, nobody knows when it answered."""
+    events = [
+        spoken("user", 100.0, types.Part(text="?")),
+        spoken("agent", 100.0, called("look")),
+        spoken("agent", 105.0, answered("look")),
+        spoken("agent", 105.0, types.Part(text="!")),
+    ]
+    times = (100.0, 103.0, 105.0, 108.0)
+    commits = [Commit(last=last, events=1, time=time, is_one=True) for last, time in enumerate(times, 1)]
+    (known,), (unknown,) = waterfalls(events, commits), waterfalls(events)
+    seen = [
+        [(each.kind, each.with_model, each.after, each.seconds) for each in turn.spans if not each.commit]
+        for turn in (known, unknown)
+    ]
+
+    assert [
+        [("user", False, 0, 0), ("model", False, 0, 3), ("tool", False, 3, 2), ("model", False, 5, 3)],
+        [("user", False, 0, 0), ("model", False, 0, 0), ("tool", True, 0, 5), ("model", False, 5, 0)],
+    ] == seen
+    assert (8, 5) == (known.seconds, unknown.seconds)
 
 
 def test_a_waterfall_shows_commits_after_their_last_events() -> None:
