@@ -20,6 +20,7 @@ from gcp_adk_store import InvalidInputError, Point, Store
 from gcp_adk_store.adk_server import answer_errors, follow_sessions
 from tests.adk_server.conftest import ROOT
 from tests.adk_server.process import Server
+from tests.adk_server.test_turns import Client, asked
 from tests.support.documents import blocks
 from tests.support.ready_programs import ready_programs
 
@@ -34,43 +35,26 @@ def event(text: str) -> Event:
     return Event(author="agent", invocation_id="i", content=content)
 
 
-class Stream:
+class Stream(Client):
     """What a client of the app gets, as it comes."""
 
-    def __init__(self) -> None:
-        self.status = 0
-        self.headers: dict[str, str] = {}
-        self.body = ""
-        self._messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self._gone = asyncio.Event()
-        self.ended = False
-
-    async def receive(self) -> dict[str, Any]:
-        """Say that the client has gone, once it has."""
-        await self._gone.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(self, message: Any) -> None:
-        """Take what the app sends."""
-        await self._messages.put(message)
+    status = 0
+    body = ""
+    is_over = False
 
     async def begin(self) -> None:
         """Wait for the status."""
-        message = await asyncio.wait_for(self._messages.get(), _SOON_S)
+        message = await self.hear()
         self.status = message["status"]
         self.headers = {name.decode(): value.decode() for name, value in message["headers"]}
-
-    def leave(self) -> None:
-        """Go."""
-        self._gone.set()
 
     async def message(self) -> dict[str, str]:
         """Return the fields of the next message; a comment is one without a name."""
         while "\n\n" not in self.body:
-            got = await asyncio.wait_for(self._messages.get(), _SOON_S)
+            got = await self.hear()
             self.body += got["body"].decode()
-            self.ended = not got["more_body"]
-            if self.ended and "\n\n" not in self.body:
+            self.is_over = not got["more_body"]
+            if self.is_over and "\n\n" not in self.body:
                 return {}
         block, _, self.body = self.body.partition("\n\n")
         return {
@@ -91,23 +75,13 @@ async def streaming(
     app: FastAPI, *, query: str = "", method: str = "GET", **headers: str
 ) -> AsyncIterator[Stream]:
     """Open a stream of *app*; its client leaves at the end."""
-    stream = Stream()
-    scope = {
-        "type": "http",
-        "method": method,
-        "path": PATH,
-        "raw_path": PATH.encode(),
-        "root_path": "",
-        "query_string": query.encode(),
-        "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()],
-    }
-    serving = asyncio.create_task(app(scope, stream.receive, stream.send))
+    stream = Stream(app, asked(PATH, method=method, query=query, **headers))
     try:
         await stream.begin()
         yield stream
     finally:
-        stream.leave()
-        await asyncio.wait_for(serving, _SOON_S)
+        stream.leave({"type": "http.disconnect"})
+        await stream.ended()
 
 
 Serve = Callable[..., tuple[FastAPI, Any]]
@@ -244,7 +218,7 @@ async def test_a_restore_and_the_end_of_the_session_are_reported(serve: Serve, s
         await store.sessions.delete_session(**WHO)
         assert {"event": "end", "data": '{"error": "SessionMissingError"}'} == await stream.message()
         assert {} == await stream.message()
-        assert stream.ended
+        assert stream.is_over
 
 
 async def test_followers_are_bounded(serve: Serve, store: Store) -> None:
@@ -278,7 +252,7 @@ async def test_an_idle_stream_has_comments(serve: Serve, store: Store) -> None:
         followers.close()
         while await stream.message():
             pass
-        assert stream.ended
+        assert stream.is_over
 
 
 async def test_only_those_who_are_authorized_follow(serve: Serve, store: Store) -> None:

@@ -201,19 +201,20 @@ def live(who: dict[str, Any]) -> MutableMapping[str, Any]:
     }
 
 
-def posted(path: str) -> MutableMapping[str, Any]:
+def asked(path: str, *, method: str = "POST", query: str = "", **headers: str) -> MutableMapping[str, Any]:
     """Return the scope of a request."""
+    sent = {"host": "127.0.0.1", "content_type": "application/json", **headers}
     return {
         "type": "http",
-        "method": "POST",
+        "method": method,
         "path": path,
         "raw_path": path.encode(),
         "root_path": "",
         "scheme": "http",
         "client": ("127.0.0.1", 5000),
         "server": ("127.0.0.1", 8000),
-        "query_string": b"",
-        "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")],
+        "query_string": query.encode(),
+        "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in sent.items()],
     }
 
 
@@ -290,7 +291,7 @@ async def test_a_live_conversation_is_one_turn(serve: Serve, elsewhere: Store) -
         while not heard.get("content"):
             heard = json.loads((await client.hear())["text"])
         assert f"heard {text}" == heard["content"]["parts"][0]["text"]
-    other = Client(app, posted("/run"), body("hi"))
+    other = Client(app, asked("/run"), body("hi"))
     assert 409 == (await other.hear())["status"]
     await other.ended()
     client.leave({"type": "websocket.disconnect", "code": 1001})
@@ -317,7 +318,7 @@ async def test_a_client_that_leaves_during_its_turn_releases_it(
 ) -> None:
     """ADK stops its agent; the message that it answered stays."""
     await elsewhere.sessions.create_session(**SCRIPTED)
-    client = Client(serve(agents=SCRIPTS), posted(path), body("wait"))
+    client = Client(serve(agents=SCRIPTS), asked(path), body("wait"))
     await once(elsewhere.sessions, lambda: said(elsewhere), bool, **SCRIPTED)
     assert (await elsewhere.turns.status(**SCRIPTED)).is_running
     client.leave({"type": "http.disconnect"})
@@ -327,7 +328,7 @@ async def test_a_client_that_leaves_during_its_turn_releases_it(
     assert ["wait"] == await said(elsewhere)
 
 
-@pytest.mark.parametrize("scope", [posted("/run"), posted("/run_sse"), live(SCRIPTED)])
+@pytest.mark.parametrize("scope", [asked("/run"), asked("/run_sse"), live(SCRIPTED)])
 async def test_a_client_that_leaves_while_it_waits_runs_nothing(
     serve: Serve, elsewhere: Store, scope: MutableMapping[str, Any]
 ) -> None:
