@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import gcp_adk_store
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
 
@@ -55,11 +54,11 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
-def test_a_file_is_shown_as_a_table(file: Path) -> None:
-    """One line for each finding, in order, below what the columns are."""
-    result = lint(str(file))
+def test_a_file_is_shown_as_a_table_or_as_json(file: Path) -> None:
+    """One line for each finding, in order, below what the columns are; for programs the same fields."""
+    result, as_json = lint(str(file)), lint(str(file), "--json")
 
-    assert 0 == result.exit_code, result.output
+    assert (0, 0) == (result.exit_code, as_json.exit_code), result.output + as_json.output
     assert [
         ["line", "column", "text", "kind"],
         ["1", "4", "{user:name}", "state"],
@@ -67,13 +66,6 @@ def test_a_file_is_shown_as_a_table(file: Path) -> None:
         ["2", "32", '{"a":', "1}"],
         ["2", "44", "${x}", "literal"],
     ] == [line.split()[:4] for line in result.output.splitlines()]
-
-
-def test_a_file_is_printed_as_json(file: Path) -> None:
-    """What other programs read, with the same fields."""
-    result = lint(str(file), "--json")
-
-    assert 0 == result.exit_code, result.output
     assert [
         (1, 4, "{user:name}", "state", "state 'user:name'"),
         (2, 6, "{artifact.a.txt?}", "artifact", "artifact 'a.txt' (optional)"),
@@ -81,7 +73,7 @@ def test_a_file_is_printed_as_json(file: Path) -> None:
         (2, 44, "${x}", "literal", "$ before the brace keeps it as it is"),
     ] == [
         tuple(found[name] for name in ("line", "column", "text", "kind", "says"))
-        for found in json.loads(result.output)
+        for found in json.loads(as_json.output)
     ]
 
 
@@ -176,27 +168,6 @@ def test_a_session_that_is_not_named_by_three_parts_is_an_error(file: Path, sess
     """It says how it is written, before anything is connected to."""
     says = f"--session {session} must be APP/USER/ID; write a / in an id as %2F\n"
     assert_refused(lint(str(file), "--session", session), says)
-
-
-@pytest.mark.parametrize("arguments", [[], ["a", "b"], ["--no-such-option", "a"]])
-def test_a_wrong_call_ends_with_two(arguments: list[str]) -> None:
-    """And says how it is called."""
-    result = lint(*arguments)
-
-    assert 2 == result.exit_code
-    assert "Usage:" in result.output
-
-
-def test_the_command_is_installed() -> None:
-    """Under its name, beside the interpreter."""
-    run = subprocess.run(
-        [str(Path(sys.executable).parent / "gcp-adk-store"), "--version"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert (0, True) == (run.returncode, gcp_adk_store.__version__ in run.stdout)
 
 
 def test_a_command_brings_no_more_than_it_needs() -> None:

@@ -186,14 +186,6 @@ def test_resolving_is_the_algorithm_of_the_specification(template: str, inputs: 
     assert expected == actual
 
 
-@given(st.text(), st.text())
-def test_any_value_arrives_to_the_letter(before: str, value: str) -> None:
-    """Whatever is in it, and whatever literal text is before it."""
-    literal = before.replace("{", "(")
-
-    assert f"{literal}|{value}|" == resolve_template(f"{literal}|{{a}}|", {"a": value})
-
-
 TASKS = (
     PromptTask(
         description="Research {topic}",
@@ -269,7 +261,7 @@ def test_a_tree_of_agents_is_resolved_down_to_its_leaves() -> None:
     """Descriptions and instructions; what the session's state will fill is left for it.
 
     The original tree stays as it is, with who is below whom. Agents stay of their kinds, and keep what else
-    they have.
+    they have. One below others is resolved alone: its copy is the root of a tree.
     """
     original = tree()
     below = list(original.sub_agents)
@@ -287,14 +279,8 @@ def test_a_tree_of_agents_is_resolved_down_to_its_leaves() -> None:
         assert [("lead", True), ("writer", True), ("provider", True)] == parents(each)
     assert [Team, LlmAgent, LlmAgent] == [type(each) for each in (resolved, *resolved.sub_agents)]
     assert 3 == resolved.size
-
-
-def test_an_agent_below_others_is_resolved_alone() -> None:
-    """The copy is the root of its own tree, and the original stays where it is."""
-    root = tree()
-    resolved = resolve_agent(root.sub_agents[0], {"topic": "tea", "team": "us"})
-
-    assert (None, root) == (resolved.parent_agent, root.sub_agents[0].parent_agent)
+    alone = resolve_agent(original.sub_agents[0], {"topic": "tea", "team": "us"})
+    assert (None, original) == (alone.parent_agent, original.sub_agents[0].parent_agent)
 
 
 @pytest.mark.parametrize(

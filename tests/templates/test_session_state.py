@@ -22,6 +22,7 @@ from gcp_adk_store import (
     resolve_template,
     session_instruction,
 )
+from gcp_adk_store.templates.lint import lint_template
 
 EXTENDED = TemplateSettings(extended=True)
 ORDER = {"items": [{"name": "tea", "price": 3}], "total": None, "tags": ("x", "y")}
@@ -122,6 +123,7 @@ async def test_what_is_no_template_no_settings_or_no_context_is_a_clear_error() 
     calls: tuple[tuple[Any, Any], ...] = (
         (partial(inject_session_state, context=session()), None),
         (session_instruction, None),
+        (lint_template, 5),
         (partial(resolve_template, inputs={}), 5),
     )
     for call, wrong in calls:
