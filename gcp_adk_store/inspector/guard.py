@@ -143,7 +143,7 @@ class IapAuthorization:
                     certs_url=self._certs_url,
                     clock_skew_in_seconds=_SKEW_S,
                 )
-            except (ValueError, GoogleAuthError):
+            except (ValueError, GoogleAuthError, RecursionError):
                 if not self._keys.forget():
                     return None
             else:

@@ -2,7 +2,7 @@
 
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from html.parser import HTMLParser
 from typing import Any, Final
 
@@ -223,10 +223,29 @@ class Read(HTMLParser):
         """Return the attributes of the elements of one name."""
         return [attributes for name, attributes in self.elements if name == tag and wanted(attributes)]
 
+    def links(self, to: str = "", *, part: str = "") -> list[str]:
+        """Return the addresses of the links that begin with *to*, and have *part* in them."""
+        found = [each["href"] for each in self.all("a")]
+        return [link for link in found if link.startswith(to) and part in link]
+
     def one(self, tag: str, wanted: Callable[[dict[str, str]], bool]) -> dict[str, str]:
         """Return the attributes of the only element of one name."""
         (found,) = self.all(tag, wanted)
         return found
+
+
+async def opened(app: FastAPI, link: str) -> Read:
+    """Return the page that a link leads to."""
+    async with client_of(app) as client:
+        return Read((await client.get(link)).text)
+
+
+async def followed(app: FastAPI, address: str, by: str, but: str = "\n") -> AsyncIterator[Read]:
+    """Yield the page at *address*, and each that a link with *by* in it, and without *but*, leads on to."""
+    while address:
+        page = await opened(app, address)
+        yield page
+        address = next((link for link in page.links(part=by) if but not in link), "")
 
 
 async def seen(

@@ -113,6 +113,7 @@ async def test_any_other_request_is_refused(store: Store, keys: Keys) -> None:
         "of the future": signed(iat=now + 500),
         "of nobody": signed(email=""),
         "unsigned": unsigned(),
+        "nested too deeply": f"{_encoded(b'[' * 5_000).decode()}.e30.e30",
     }
     authorize = IapAuthorization(AUDIENCE, certs_url=keys.address)
     found = dict(zip(tokens, await statuses(store, authorize, *tokens.values()), strict=True))

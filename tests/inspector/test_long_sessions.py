@@ -194,7 +194,7 @@ async def led(client: httpx.AsyncClient, address: str, says: str) -> Read:
     """Return the page that *address* shows, or that its links to look on lead to."""
     for _ in range(6):
         page = Read((await client.get(address)).text)
-        links = [each["href"] for each in page.all("a")]
+        links = page.links()
         on = page.text.partition("Look on from there")[1]
         if not on:
             return page
@@ -211,7 +211,7 @@ async def test_the_state_at_each_place_is_what_the_events_before_it_made(
     page = await led(client, f"/state?{urlencode({**LONG, 'event': count})}", f"place {count}")
     wanted = state_after(count)
     texts = page.text
-    unread = [each["href"] for each in page.all("a") if "back=" in each["href"]]
+    unread = page.links(part="back=")
     missing = {parse_qs(urlsplit(link).query)["key"][0] for link in unread}
     assert not missing & {"often"}
     assert not missing or at(2345) < count < EVENTS
@@ -268,7 +268,7 @@ async def test_a_time_is_found_after_a_number_that_took_all_reads(
         read.clear()
         page = Read((await client.get(address)).text)
         assert len(read) <= 50
-        links = [each["href"] for each in page.all("a") if "near=" in each["href"]]
+        links = page.links(part="near=")
         address, on = next(iter(links), ""), on + len(links)
 
     assert on
@@ -305,7 +305,7 @@ async def test_the_matrix_of_a_long_session_has_pages(client: httpx.AsyncClient)
     while asked:
         page = Read((await client.get(asked)).text)
         marks += [each["aria-label"].split(",")[0] for each in page.all("a") if "aria-label" in each]
-        links = [each["href"] for each in page.all("a") if each["href"].startswith("/matrix?")]
+        links = page.links("/matrix?")
         asked = next((link for link in links if "cursor=" in link), "")
     wanted = [f"Event {number + 1}" for number in range(EVENTS) for _ in delta_of(number)]
 
@@ -324,7 +324,7 @@ async def test_all_segments_of_a_long_session_are_named(client: httpx.AsyncClien
     asked = f"/raw?{urlencode(LONG)}"
     while asked:
         page = Read((await client.get(asked)).text)
-        links = [each["href"] for each in page.all("a")]
+        links = page.links()
         names |= {parse_qs(urlsplit(link).query)["document"][0] for link in links if "document=" in link}
         asked = next((link for link in links if "after=" in link and "document=" not in link), "")
     vitals = Read((await client.get("/vitals", params=LONG)).text)

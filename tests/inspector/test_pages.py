@@ -14,7 +14,7 @@ from google.genai import types
 
 from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, Point, Store
 from gcp_adk_store.inspector import create_app
-from tests.inspector.story import CALM, CALM_PLACE, PDF, PNG, Read, client_of, seen
+from tests.inspector.story import CALM, CALM_PLACE, PDF, PNG, Read, client_of, followed, opened, seen
 from tests.support.small_pieces import set_numbers
 from tests.support.stored import change, put, session_path
 
@@ -37,12 +37,9 @@ async def test_apps_and_users_lead_to_sessions(store: Store, app: FastAPI) -> No
 async def listed(app: FastAPI, address: str, to: str, kind: str) -> list[list[str]]:
     """Return the names of a *kind* that each page of a list has links *to*; it leads to the next page."""
     found = list[list[str]]()
-    async with client_of(app) as client:
-        while address:
-            links = [each["href"] for each in Read((await client.get(address)).text).all("a")]
-            queries = [parse_qs(urlsplit(link).query) for link in links if link.startswith(to)]
-            found.append([query[kind][0] for query in queries if kind in query])
-            address = next((link for link in links if "after=" in link), "")
+    async for page in followed(app, address, "after="):
+        queries = [parse_qs(urlsplit(link).query) for link in page.links(to)]
+        found.append([query[kind][0] for query in queries if kind in query])
     return found
 
 
@@ -121,9 +118,8 @@ async def test_a_list_of_sessions_with_long_ids_goes_on(
     for name in "ab":
         await store.sessions.create_session(app_name="app", user_id="u" * 1400, session_id=name * 1400)
     page = await seen(app, "sessions", {"app": "app"})
-    (link,) = [each["href"] for each in page.all("a") if "cursor=" in each["href"]]
-    async with client_of(app) as client:
-        last = Read((await client.get(link)).text)
+    (link,) = page.links(part="cursor=")
+    last = await opened(app, link)
 
     assert "b" * 1400 in page.text
     assert "a" * 1400 in last.text
@@ -136,7 +132,7 @@ async def test_a_damaged_session_is_listed_with_what_looks_at_it(store: Store, m
     await store.sessions.create_session(**broken)
     await change(store, session_path(broken), {"rev": "secret"})
     page = await seen(masked, "sessions", {"app": "support", "user": "ada"})
-    (link,) = [each["href"] for each in page.all("a") if each["href"].startswith("/raw?")]
+    (link,) = page.links("/raw?")
     async with client_of(masked) as client:
         documents = await client.get(link)
 
@@ -217,7 +213,7 @@ async def test_a_follower_is_shown_the_next_events(
 async def test_a_permanent_link_finds_its_event(calm: Session, store: Store, app: FastAPI) -> None:
     """After later appends, and after a restore took its place away; one that is gone is reported."""
     page = await seen(app, "session", {**CALM_PLACE, "order": "newest"})
-    links = [each["href"] for each in page.all("a") if each["href"].startswith("/event?")]
+    links = page.links("/event?")
     kept, cut = calm.events[2].id, calm.events[-1].id
     wanted = next(link for link in links if kept in link)
     await store.restore_session(**CALM, at=Point.after_event(calm.events[5].id))
@@ -234,7 +230,7 @@ async def test_a_permanent_link_finds_its_event(calm: Session, store: Store, app
 async def test_the_timeline_shows_turns_with_tokens(app: FastAPI) -> None:
     """A span for what the user said, for each model and each tool, with bars that lead to their events."""
     page = await seen(app, "timeline")
-    links = [each["href"] for each in page.all("a") if each["href"].startswith("/event?")]
+    links = page.links("/event?")
 
     assert "25 events" in page.text
     assert "This page has events 1 to 25." in page.text
@@ -288,7 +284,7 @@ async def test_a_timeline_follows_a_session(
 ) -> None:
     """It has each event as soon as it is stored, with a span of the store, and then waits again."""
     page = await seen(app, "timeline")
-    (follow,) = [each["href"] for each in page.all("a") if "follow=" in each["href"]]
+    (follow,) = page.links(part="follow=")
     async with client_of(app) as client:
         place = Read((await client.get(follow)).text).one("div", lambda each: "hx-get" in each)["hx-get"]
         asking = asyncio.create_task(client.get(place))
@@ -350,13 +346,9 @@ async def test_a_timeline_of_many_turns_has_pages(
     for number in range(43):
         event = Event(author="user", invocation_id=f"turn-{number}.", content=types.UserContent("x" * 100))
         await store.sessions.append_event(session, event)
-    shown, asked = list[Read](), "/timeline?app=support&user=ada&session=s1"
-    async with client_of(app) as client:
-        while asked:
-            shown.append(Read((await client.get(asked)).text))
-            links = [each["href"] for each in shown[-1].all("a") if "first=" in each["href"]]
-            asked = next((link for link in links if "follow=" not in link), "")
-        documents = Read((await client.get("/vitals", params=CALM_PLACE)).text)
+    first = "/timeline?app=support&user=ada&session=s1"
+    shown = [page async for page in followed(app, first, "first=", but="follow=")]
+    documents = await seen(app, "vitals")
     turns = [word for page in shown for word in page.text.split() if word.startswith("turn-")]
     marks = [word for page in shown for word in page.text.split("segment ")[1:]]
 
@@ -408,13 +400,8 @@ async def test_a_search_of_a_long_session_goes_on(
         await store.sessions.append_event(session, Event(id=f"e{number}", author=author))
     found = []
     for author in ("rare", "agent"):
-        asked: str | None = f"/search?app=support&user=ada&session=s1&author={author}"
-        async with client_of(app) as client:
-            while asked is not None:
-                page = Read((await client.get(asked)).text)
-                found.append(len(page.all("article")))
-                links = [each["href"] for each in page.all("a") if "/search" in each["href"]]
-                asked = next((link for link in links if "cursor=" in link), None)
+        first = f"/search?app=support&user=ada&session=s1&author={author}"
+        found += [len(page.all("article")) async for page in followed(app, first, "cursor=")]
 
     assert [1, 2] == found[:2]
     assert searched + 57 == sum(found[2:])
@@ -442,9 +429,7 @@ async def test_a_fork_stands_beside_its_source(calm: Session, store: Store, app:
     assert "Cancel it" in page.text
     assert "half \ufffd" in alone.text
     assert 6 == len(page.all("article"))
-    assert "/compare?app=support&user=bob&session=fork&other=s1&other_user=ada" in [
-        each["href"] for each in shown.all("a")
-    ]
+    assert "/compare?app=support&user=bob&session=fork&other=s1&other_user=ada" in shown.links()
     assert 403 == refused.status_code
 
 
@@ -485,9 +470,8 @@ async def test_vitals_show_the_lease_the_inbox_and_the_size(
 async def test_documents_are_shown_as_they_are_stored(app: FastAPI) -> None:
     """The session, its segments, and the state of its user; no document of another path."""
     page = await seen(app, "raw")
-    segments = [each["href"] for each in page.all("a") if "document=" in each["href"]]
-    async with client_of(app) as client:
-        user, segment, *_ = [Read((await client.get(each)).text).text for each in segments]
+    segments = page.links(part="document=")
+    user, segment, *_ = [(await opened(app, each)).text for each in segments]
     other = await seen(app, "raw", {**CALM_PLACE, "document": "../x"}, status=404)
 
     assert '"rev": 25' in page.text
@@ -547,9 +531,8 @@ async def test_artifacts_are_listed_with_their_newest_versions(
     page, covered = await seen(app, "artifacts"), await seen(masked, "artifacts")
     set_numbers(monkeypatch, inspector_artifacts=3, inspector_thumbnail_bytes=10)
     first = await seen(app, "artifacts")
-    (following,) = [each["href"] for each in first.all("a") if "first=3" in each["href"]]
-    async with client_of(app) as client:
-        last = Read((await client.get(following)).text)
+    (following,) = first.links(part="first=3")
+    last = await opened(app, following)
 
     assert "notes.txt text/plain 17 2 " in page.text
     assert {"plot.png", "notes.txt", "rows.csv"} <= set(page.text.split())

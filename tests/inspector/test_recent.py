@@ -10,7 +10,7 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store import SessionConflictError, Store
-from tests.inspector.story import LIMITS, Read, client_of, seen
+from tests.inspector.story import LIMITS, followed, opened, seen
 from tests.support.peak_memory import Peak
 from tests.support.small_pieces import set_numbers
 from tests.support.stored import change, session_path
@@ -45,9 +45,8 @@ async def test_the_first_page_counts_what_the_newest_sessions_used(
     two = await seen(app, "", {})
     of_bob = await seen(app, "usage", {"app": "support", "user": "bob"})
     first = await seen(app, "usage", {"app": "support"})
-    (older,) = [each["href"] for each in first.all("a") if "cursor=" in each["href"]]
-    async with client_of(app) as client:
-        last = Read((await client.get(older)).text)
+    (older,) = first.links(part="cursor=")
+    last = await opened(app, older)
 
     second_day = "1970-01-03 2 2 6 60 in, 6 out 1 0 $0.000005"
     assert "Of the 3 sessions that were updated last, with the newest events of each. Day" in all_of_them.text
@@ -77,9 +76,8 @@ async def test_events_that_are_not_counted_are_reported(
     set_numbers(monkeypatch, inspector_segments=1)
     page = await seen(app, "usage", {"app": "support"})
     search = await seen(app, "find", {"app": "support", "tool": "find_parcel"})
-    (link,) = [each["href"] for each in search.all("a") if each["href"].startswith("/search?")][-1:]
-    async with client_of(app) as client:
-        rest = Read((await client.get(link)).text)
+    (link,) = search.links("/search?")[-1:]
+    rest = await opened(app, link)
     counted = int(page.text.partition("older events of them")[0].split()[-1])
 
     assert "2023-11-14 1 6 25 615 in, 120 out 1 0 $0.000023" in whole.text
@@ -113,7 +111,7 @@ async def test_a_search_finds_events_in_sessions_of_a_user_or_an_app(store: Stor
     pages = [await seen(app, "find", {"app": "support", **asked}) for asked, _ in SEARCHES]
     first = pages[0].text
     for page, (asked, found) in zip(pages, SEARCHES, strict=True):
-        links = [each["href"] for each in page.all("a") if each["href"].startswith("/session?")]
+        links = page.links("/session?")
         assert found == {parse_qs(urlsplit(link).query)["session"][0] for link in links}, asked
 
     assert "4 events have it, of the newest events of 3 sessions." in first
@@ -225,14 +223,10 @@ async def test_a_search_of_many_sessions_goes_on(
     for number in range(5):
         await remarked(store, "ada", f"s{number}", "a parcel", day=number)
     set_numbers(monkeypatch, inspector_recent_sessions=2)
-    asked, found, said = "/find?app=support&q=parcel", list[str](), list[bool]()
-    async with client_of(app) as client:
-        while asked:
-            page = Read((await client.get(asked)).text)
-            links = [each["href"] for each in page.all("a")]
-            found += [parse_qs(urlsplit(link).query)["session"][0] for link in links if "/session?" in link]
-            said.append("Sessions that were updated earlier were not looked at." in page.text)
-            asked = next((link for link in links if "cursor=" in link), "")
+    found, said = list[str](), list[bool]()
+    async for page in followed(app, "/find?app=support&q=parcel", "cursor="):
+        found += [parse_qs(urlsplit(link).query)["session"][0] for link in page.links("/session?")]
+        said.append("Sessions that were updated earlier were not looked at." in page.text)
 
     assert ["s4", "s3", "s2", "s1", "s0"] == found
     assert [True, True, False] == said

@@ -132,10 +132,10 @@ async def test_an_event_leads_to_its_request(store: Store, app: FastAPI, masked:
     """Which is masked as any artifact."""
     await events_of(store)
     conversation = await seen(app, "session", CALM_PLACE)
-    links = [each["href"] for each in conversation.all("a") if NAME in each["href"]]
+    links = conversation.links(part=NAME)
     new = [link for link in links if "against=0" in link]
     timeline = await seen(app, "timeline", CALM_PLACE)
-    spans = [each["href"] for each in timeline.all("a") if NAME in each["href"]]
+    spans = timeline.links(part=NAME)
     shown = await seen(app, "artifact", {**CALM_PLACE, "name": NAME, "version": 1, "against": 0})
     covered = await seen(masked, "artifact", {**CALM_PLACE, "name": NAME, "version": 1})
 

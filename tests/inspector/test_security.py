@@ -146,7 +146,7 @@ async def test_html_and_svg_are_saved_and_never_shown(writing: FastAPI) -> None:
     # The picture of the hostile event is SVG, and its other part HTML.
     async with client_of(writing) as client:
         page = Read((await client.get("/event", params=OF_EVENT)).text)
-        links = [each["href"] for each in page.all("a") if each["href"].startswith("/part?")]
+        links = page.links("/part?")
         answers = [await client.get(link) for link in links]
 
     assert [] == page.all("img")
@@ -194,8 +194,8 @@ async def test_masked_content_does_not_leave_the_server(masked: FastAPI) -> None
     ]
     async with client_of(masked) as client:
         conversation = Read((await client.get("/session", params=CALM_PLACE)).text)
-        event = next(each["href"] for each in conversation.all("a") if each["href"].startswith("/event?"))
-        change = next(each["href"] for each in conversation.all("a") if each["href"].startswith("/change?"))
+        event = conversation.links("/event?")[0]
+        change = conversation.links("/change?")[0]
         answers = [await client.get(f"/{path}", params=dict(given)) for path, given in pages]
         answers += [await client.get(event), await client.get(change)]
         part = await client.get(event.replace("/event?", "/part?") + "&index=0")
@@ -347,7 +347,7 @@ async def test_the_first_page_names_an_app_that_is_refused_and_says_no_more_of_i
     async with client_of(app) as client:
         page = Read((await client.get("/")).text)
         refused = await client.get("/usage", params={"app": "secret"})
-    links = [each["href"] for each in page.all("a")]
+    links = page.links()
 
     assert 403 == refused.status_code
     assert "secret You may not see this app." in page.text

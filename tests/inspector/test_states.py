@@ -11,7 +11,7 @@ from google.genai import types
 from gcp_adk_store import SessionLimits, Store
 from gcp_adk_store.inspector import create_app
 from gcp_adk_store.settings import MEMORY
-from tests.inspector.story import CALM, CALM_PLACE, Read, client_of, seen
+from tests.inspector.story import CALM, CALM_PLACE, client_of, opened, seen
 from tests.support.stores import remove_payloads
 
 READS = 40
@@ -23,10 +23,8 @@ MAX_CHANGES = 1_000
 async def test_the_matrix_leads_to_each_change(calm: Session, app: FastAPI) -> None:
     """A mark opens a comparison with the value before, and names its event."""
     page = await seen(app, "matrix")
-    marks = [each["href"] for each in page.all("a") if each["href"].startswith("/change?")]
-    async with client_of(app) as client:
-        creation = Read((await client.get(marks[0])).text)
-        first = Read((await client.get(marks[1])).text)
+    marks = page.links("/change?")
+    creation, first = [await opened(app, mark) for mark in marks[:2]]
 
     assert "13 changes of 2 keys in 25 events" in page.text
     assert 13 == len(marks) == len(page.all("circle"))
@@ -165,7 +163,7 @@ async def test_the_newest_changes_are_those_of_the_last_events() -> None:
         page = await seen(app, "matrix", {**CALM_PLACE, "order": "newest"})
 
     assert f"{READS} changes of 1 key in events 11 to {READS + 10} of {READS + 10}" in page.text
-    assert not [each for each in page.all("a") if "cursor=" in each["href"]]
+    assert not page.links(part="cursor=")
 
 
 async def test_an_event_of_more_keys_than_a_matrix_has_is_passed(store: Store, app: FastAPI) -> None:
@@ -178,7 +176,7 @@ async def test_an_event_of_more_keys_than_a_matrix_has_is_passed(store: Store, a
 
     assert "201 changes of 200 keys in 2 events; more keys or changes are left out" in page.text
     assert page.all("a", lambda each: each.get("aria-label", "").startswith("Event 2, agent"))
-    assert not [each for each in page.all("a") if "cursor=" in each["href"]]
+    assert not page.links(part="cursor=")
 
 
 @pytest.mark.usefixtures("calm")
