@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from google.adk.agents import BaseAgent
-from google.adk.agents.run_config import RunConfig  # type: ignore[attr-defined]  # ADK's documents
+from google.adk.agents.run_config import RunConfig
 from google.adk.events import Event
 from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import GetSessionConfig

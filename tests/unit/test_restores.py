@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError, Point, PointMissingError, Store, StoredDataError
+from gcp_adk_store.model.appends import Summary, fold, genesis
 from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Segment, StoredSession
