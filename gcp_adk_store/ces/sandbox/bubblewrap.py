@@ -12,11 +12,11 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from gcp_adk_store.ces.sandbox.environment import (
     Environment,
-    carried_code,
+    carry_code,
     installed_folder,
     open_environment,
 )
@@ -30,7 +30,7 @@ from gcp_adk_store.kernel.concurrency import Limiter
 
 _ZYGOTE: Final = "gcp_adk_store.ces.sandbox.inside.zygote"
 _SITE: Final = "/sandbox/site"
-_CODE: Final = "/sandbox/code"
+_CODE: Final = "/sandbox/code.zip"
 _START: Final = f"""\
 import sys; sys.path.insert(0, {_CODE!r})
 import {_ZYGOTE} as inside; inside.main(sys.argv[1], int(sys.argv[2]))"""
@@ -178,11 +178,11 @@ class BubblewrapSandbox:
     def _opened(self) -> Environment:
         return open_environment(self._environment or installed_folder())
 
-    def _command(self) -> list[str]:
-        """Return the command of a zygote, without the number of its socket."""
+    def _command(self, code: BinaryIO) -> list[str]:
+        """Return the command of a zygote, without the number of its socket, and fill *code*."""
         bwrap = path_of_bubblewrap(self._bwrap)
         environment = self._opened()
-        code = carried_code(environment, [_ZYGOTE, self._entry.partition(":")[0]])
+        carry_code([_ZYGOTE, self._entry.partition(":")[0]], code)
         is_root = _is_privileged()
         config = {
             "entry": self._entry,
@@ -191,10 +191,10 @@ class BubblewrapSandbox:
             "uid": _NOBODY if is_root else None,
             "filter": program().hex(),
         }
-        return [*_command(bwrap, environment, code, is_root=is_root), json.dumps(config)]
+        return [*_command(bwrap, environment, code.fileno(), is_root=is_root), json.dumps(config)]
 
 
-def _command(bwrap: str, environment: Environment, code: Path, *, is_root: bool) -> list[str]:
+def _command(bwrap: str, environment: Environment, code: int, *, is_root: bool) -> list[str]:
     interpreter = environment.interpreter
     seen = [interpreter.executable, *interpreter.library, *environment.libraries]
     # Folders that bubblewrap makes by itself are its user's alone, and a run is another user.
@@ -219,7 +219,7 @@ def _command(bwrap: str, environment: Environment, code: Path, *, is_root: bool)
         *("--die-with-parent", "--new-session", "--clearenv", "--hostname", "sandbox"),
         *(word for pair in _variables(environment).items() for word in ("--setenv", *pair)),
         *binds,
-        *("--ro-bind", str(environment.site), _SITE, "--ro-bind", str(code), _CODE),
+        *("--ro-bind", str(environment.site), _SITE, "--perms", "0444", "--ro-bind-data", str(code), _CODE),
         *("--ro-bind-try", _ZONES, _ZONES),
         *(word for path in DEVICES for word in ("--dev-bind", path, path)),
         *("--dir", "/tmp", "--proc", "/proc", "--remount-ro", "/", "--chdir", "/"),  # noqa: S108  # inside

@@ -4,11 +4,11 @@ An environment is a folder of its own, so that nothing of the host's packages is
 
     interpreter.json   which CPython, and the shared libraries it needs
     site/              pydantic, numpy and protobuf of the platform's releases
-    code/{digest}/     this library's own part that runs inside, compiled for that CPython
+
+This library's own part that runs inside is carried there by each sandbox, so nothing is added to the folder.
 """
 
 import contextlib
-import hashlib
 import importlib.util
 import json
 import os
@@ -17,10 +17,13 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+import zipfile
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import BinaryIO, Final, Literal
+
+from pydantic import TypeAdapter
 
 from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
 
@@ -52,18 +55,13 @@ class Interpreter:
     """Such as ``(3, 12, 1)``."""
     library: tuple[str, ...]
     """Folders of its standard library."""
-
-    @classmethod
-    def of(cls, described: Mapping[str, Any]) -> Self:
-        """Return what *described*, as JSON has it."""
-        return cls(
-            executable=described["executable"],
-            version=tuple(described["version"]),
-            library=tuple(described["library"]),
-        )
+    implementation: Literal["cpython"] = "cpython"
 
 
-def find_interpreter(named: str | None = None, environ: Mapping[str, str] = os.environ) -> Interpreter:
+_INTERPRETER: Final = TypeAdapter(Interpreter)
+
+
+def find_interpreter(named: str | None = None) -> Interpreter:
     """Return the interpreter for user code: the one *named*, a CPython 3.12, or the host's.
 
     pyenv's versions are looked at first, then ``PATH``. Warns with an ``InterpreterWarning`` where it is
@@ -72,10 +70,10 @@ def find_interpreter(named: str | None = None, environ: Mapping[str, str] = os.e
     Raises:
         SandboxUnavailableError: *named* is not a CPython that runs.
     """
-    wanted = [*_candidates(environ), sys.executable] if named is None else [named]
+    wanted = [*_candidates(), sys.executable] if named is None else [named]
     found = None
     for path in wanted:
-        found = _examine(path, environ)
+        found = _examine(path)
         if found is not None and found.version[:2] == PLATFORM_VERSION:
             break
     if found is None:
@@ -90,28 +88,23 @@ def find_interpreter(named: str | None = None, environ: Mapping[str, str] = os.e
     return found
 
 
-def _candidates(environ: Mapping[str, str]) -> Iterator[str]:
-    roots = [environ.get("PYENV_ROOT"), str(Path(environ.get("HOME", "/")) / ".pyenv")]
+def _candidates() -> Iterator[str]:
+    roots = [os.environ.get("PYENV_ROOT"), str(Path(os.environ.get("HOME", "/")) / ".pyenv")]
     for root in dict.fromkeys(each for each in roots if each):
         # Its shims answer only for the version that the current folder selects.
         yield from sorted(map(str, Path(root).glob("versions/3.12.*/bin/python3.12")), reverse=True)
-    on_path = shutil.which("python3.12", path=environ.get("PATH", ""))
+    on_path = shutil.which("python3.12")
     if on_path is not None:
         yield on_path
 
 
-def _examine(named: str, environ: Mapping[str, str]) -> Interpreter | None:
+def _examine(named: str) -> Interpreter | None:
+    command = [named, "-I", "-S", "-c", _QUESTION]
     try:
-        answer = subprocess.run(
-            [shutil.which(named, path=environ.get("PATH", "")) or named, "-I", "-S", "-c", _QUESTION],
-            capture_output=True,
-            check=True,
-            timeout=_PATIENCE_S,
-        ).stdout
-        described = json.loads(answer)
+        answer = subprocess.run(command, capture_output=True, check=True, timeout=_PATIENCE_S).stdout
+        return _INTERPRETER.validate_json(answer)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
-    return Interpreter.of(described) if described["implementation"] == "cpython" else None
 
 
 PACKAGES: Final = ("pydantic==2.11.6", "numpy==2.3.1", "protobuf==5.29.1")
@@ -122,6 +115,23 @@ _CLONE: Final = Path(__file__).parents[3]
 _DESCRIPTION: Final = "interpreter.json"
 _EXTRA_LIBRARIES: Final = ("libgcc_s.so.1",)
 """Opened by the C library when a thread ends, so no file names them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Description:
+    """What is written of an environment."""
+
+    interpreter: Interpreter
+    libraries: tuple[str, ...]
+    format: int = _FORMAT
+    packages: tuple[str, ...] = PACKAGES
+
+    def __post_init__(self) -> None:
+        if (self.format, self.packages) != (_FORMAT, PACKAGES):
+            raise ValueError("it is of another release")
+
+
+_READ: Final = TypeAdapter(_Description)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,25 +151,25 @@ class Environment:
         return self.folder / "site"
 
 
-def default_folder(environ: Mapping[str, str] = os.environ) -> Path:
+def default_folder() -> Path:
     """Return where an environment is kept: ``ADK_STORE_CES_ENVIRONMENT``, or the user's cache."""
-    named = environ.get("ADK_STORE_CES_ENVIRONMENT")
+    named = os.environ.get("ADK_STORE_CES_ENVIRONMENT")
     if named:
         return Path(named).absolute()
-    cache = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "/")) / ".cache"
+    cache = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "/")) / ".cache"
     return Path(cache) / "gcp-adk-store" / "ces"
 
 
-def installed_folder(environ: Mapping[str, str] = os.environ, *, clone: Path = _CLONE) -> Path:
+def installed_folder() -> Path:
     """Return the folder of the environment: the default one, or ``.cache/ces`` of a clone of this project.
 
     ``make ready`` installs the second. It applies if ADK_STORE_CES_ENVIRONMENT is not set and the cache of
     the user has no environment.
     """
-    kept, of_clone = default_folder(environ), clone / ".cache" / "ces"
-    if environ.get("ADK_STORE_CES_ENVIRONMENT") or (kept / _DESCRIPTION).is_file():
+    kept, of_clone = default_folder(), _CLONE / ".cache" / "ces"
+    if os.environ.get("ADK_STORE_CES_ENVIRONMENT") or (kept / _DESCRIPTION).is_file():
         return kept
-    is_clone = (clone / "pyproject.toml").is_file() and (of_clone / _DESCRIPTION).is_file()
+    is_clone = (_CLONE / "pyproject.toml").is_file() and (of_clone / _DESCRIPTION).is_file()
     return of_clone if is_clone else kept
 
 
@@ -171,24 +181,17 @@ def open_environment(folder: Path) -> Environment:
     """
     folder = folder.absolute()  # what is mounted is looked for from elsewhere
     try:
-        described = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))
+        described = _READ.validate_json((folder / _DESCRIPTION).read_bytes())
     except FileNotFoundError as exc:
         raise SandboxUnavailableError(
             f"what user code runs in is not installed in {folder}; install it:\n  gcp-adk-store ces install"
         ) from exc
-    except (OSError, ValueError) as exc:
-        raise SandboxUnavailableError(f"{folder / _DESCRIPTION} cannot be read: {exc}; {_ANEW}") from exc
-    if (
-        not isinstance(described, dict)
-        or described.get("format") != _FORMAT
-        or described.get("packages") != list(PACKAGES)
-    ):
-        raise SandboxUnavailableError(f"{folder} was installed by another release; {_ANEW}")
-    found = Environment(
-        folder=folder,
-        interpreter=Interpreter.of(described["interpreter"]),
-        libraries=tuple(described["libraries"]),
-    )
+    except OSError as exc:
+        raise SandboxUnavailableError(f"{folder} cannot be read: {exc.strerror}; {_ANEW}") from exc
+    except ValueError as exc:
+        says = f"{folder} is damaged, or was installed by another release; {_ANEW}"
+        raise SandboxUnavailableError(says) from exc
+    found = Environment(folder=folder, interpreter=described.interpreter, libraries=described.libraries)
     for path in (found.interpreter.executable, *found.interpreter.library, *found.libraries):
         if not Path(path).exists():
             raise SandboxUnavailableError(f"{path} is gone, which {folder} was made for; {_ANEW}")
@@ -213,27 +216,37 @@ def install_environment(folder: Path, *, python: str | None = None) -> Environme
             folder holds something else, or cannot be made.
     """
     interpreter = find_interpreter(python)
-    if _is_taken(folder):
-        raise SandboxUnavailableError(
-            f"{folder} holds something else, and would be lost; name another folder"
-        )
-    with _making(folder) as made:
+    with _replacing(folder) as made:
         with tempfile.TemporaryDirectory() as tools:
             options = ["--quiet", "--disable-pip-version-check", "--no-warn-script-location"]
             target = ["--target", str(made / "site")]
             _run([*_pip(interpreter, Path(tools)), "install", *options, *target, *PACKAGES])
-        libraries = _libraries(interpreter, made / "site")
-        description = {
-            "format": _FORMAT,
-            "interpreter": asdict(interpreter),
-            "libraries": libraries,
-            "packages": list(PACKAGES),
-        }
-        (made / _DESCRIPTION).write_text(json.dumps(description, indent=2), encoding="utf-8")
+        libraries = tuple(_libraries(interpreter, made / "site"))
+        description = _Description(interpreter=interpreter, libraries=libraries)
+        (made / _DESCRIPTION).write_text(json.dumps(asdict(description), indent=2), encoding="utf-8")
         if folder.exists():
             shutil.rmtree(folder)
         made.rename(folder)
     return open_environment(folder)
+
+
+@contextlib.contextmanager
+def _replacing(folder: Path) -> Iterator[Path]:
+    """Yield a new folder beside *folder*, to become it when it is complete; remove what has not."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if not (folder / _DESCRIPTION).is_file():
+            with contextlib.suppress(FileNotFoundError):
+                folder.rmdir()  # which refuses what holds something, or is in use
+        made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as exc:
+        says = f"{folder} cannot be made or replaced: {exc.strerror}; name another folder"
+        raise SandboxUnavailableError(says) from exc
+    try:
+        made.chmod(0o755)
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def _pip(interpreter: Interpreter, folder: Path) -> list[str]:
@@ -243,18 +256,6 @@ def _pip(interpreter: Interpreter, folder: Path) -> list[str]:
         return [sys.executable, "-m", "pip", "--python", interpreter.executable]
     _run([interpreter.executable, "-I", "-m", "venv", str(folder)])
     return [f"{folder}/bin/python", "-m", "pip"]
-
-
-def _is_taken(folder: Path) -> bool:
-    """Whether *folder* is there, and neither an environment nor empty; also if nobody may look into it."""
-    try:
-        return any(folder.iterdir()) and not (folder / _DESCRIPTION).is_file()
-    except FileNotFoundError:
-        return False
-    except NotADirectoryError:
-        return folder.exists()  # below a file it is not
-    except OSError:
-        return True
 
 
 def _libraries(interpreter: Interpreter, site: Path) -> list[str]:
@@ -285,60 +286,34 @@ def _libraries(interpreter: Interpreter, site: Path) -> list[str]:
     return sorted(found)
 
 
-def carried_code(environment: Environment, modules: Sequence[str]) -> Path:
-    """Return a folder with the packages of *modules* alone, compiled; it is made where it is missing.
+def carry_code(modules: Sequence[str], place: BinaryIO) -> None:
+    """Write the packages of *modules* alone to *place*, as a zip file that Python imports them from.
 
-    A package above them is left out, so that importing one of them inside imports nothing else.
+    A package above them is empty, so that importing one of them inside imports nothing else.
 
     Raises:
-        SandboxUnavailableError: a module is missing, or the folder cannot be written.
+        SandboxUnavailableError: a module is missing.
     """
     packages = {each.rpartition(".")[0] for each in modules}
-    files: dict[str, bytes] = {}
-    for package in sorted(packages):
-        try:
-            spec = importlib.util.find_spec(package)
-        except ImportError as exc:
-            raise SandboxUnavailableError(f"the package {package} cannot be imported: {exc}") from exc
-        if spec is None or not spec.submodule_search_locations:
-            raise SandboxUnavailableError(f"the package {package} cannot be found")
-        root = Path(spec.submodule_search_locations[0])
-        for path in sorted(root.rglob("*.py")):
-            files[f"{package.replace('.', '/')}/{path.relative_to(root)}"] = path.read_bytes()
-    digest = hashlib.sha256(
-        repr((environment.interpreter.version, sorted(files.items()))).encode()
-    ).hexdigest()
-    place = environment.folder / "code" / digest[:32]
-    if not place.exists():
-        _write_code(environment, files, place)
-    return place
+    folders = {Path(*package.split(".")): _folder_of(package) for package in packages}
+    above = {folder for inside in folders for folder in inside.parents if folder.name}
+    with zipfile.ZipFile(place, "w", strict_timestamps=False) as archive:
+        for folder in sorted(above):
+            archive.mkdir(str(folder))
+        for inside, folder in folders.items():
+            for path in sorted(folder.rglob("*.py")):
+                archive.write(path, inside / path.relative_to(folder))
+    place.seek(0)
 
 
-def _write_code(environment: Environment, files: Mapping[str, bytes], place: Path) -> None:
-    with _making(place) as made:
-        for name, content in files.items():
-            (made / name).parent.mkdir(parents=True, exist_ok=True)
-            (made / name).write_bytes(content)
-        # By its content and not by the time of a file, which two copies do not share.
-        compiled = ["-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", str(made)]
-        _run([environment.interpreter.executable, "-I", "-S", *compiled])
-        with contextlib.suppress(OSError):  # somebody else made the same meanwhile
-            made.rename(place)
-
-
-@contextlib.contextmanager
-def _making(place: Path) -> Iterator[Path]:
-    """Yield a new folder beside *place*, to become it when it is complete; remove what has not."""
+def _folder_of(package: str) -> Path:
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
-    except OSError as exc:
-        raise SandboxUnavailableError(f"{place} cannot be made: {exc.strerror}; name another folder") from exc
-    try:
-        made.chmod(0o755)
-        yield made
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+        spec = importlib.util.find_spec(package)
+    except ImportError as exc:
+        raise SandboxUnavailableError(f"the package {package} cannot be imported: {exc}") from exc
+    if spec is None or not spec.submodule_search_locations:
+        raise SandboxUnavailableError(f"the package {package} cannot be found")
+    return Path(spec.submodule_search_locations[0])
 
 
 def _run(command: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import BinaryIO, Final
 
 from gcp_adk_store.ces.sandbox.interface import Limits, SandboxCrashError, SandboxUnavailableError
 
@@ -123,8 +123,11 @@ class ZygoteProcess:
 class Zygote:
     """A sandbox's process that forks others; it lives until it is closed, or its host ends."""
 
-    def __init__(self, command: Callable[[], list[str]]) -> None:
-        """Prepare to start a zygote by *command*, which may block, and the number of the zygote's socket."""
+    def __init__(self, command: Callable[[BinaryIO], list[str]]) -> None:
+        """Prepare to start a zygote by *command*, and the number of the zygote's socket.
+
+        *command* may block, and fills a file in memory with the code that runs inside.
+        """
         self.has_begun = False
         """Whether one of its processes was about to run its entry."""
         self.over: Future[BaseException] = Future()
@@ -167,13 +170,13 @@ class Zygote:
 
     def _said(self) -> str:
         """Start it, and return the end of what it said, once it has ended."""
-        with self._theirs as theirs:
+        with self._theirs as theirs, os.fdopen(os.memfd_create("code"), "w+b") as code:
             self._process = subprocess.Popen(
-                [*self._command(), str(theirs.fileno())],
+                [*self._command(code), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(theirs.fileno(), code.fileno()),
                 env={},
                 cwd="/",
             )

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, SandboxUnavailableError, open_environment
-from gcp_adk_store.ces.sandbox.environment import carried_code
 from gcp_adk_store.ces.sandbox.inside import keeping
 from tests.ces.sandbox.attacks import THREADS
 from tests.ces.sandbox.conftest import zygotes
@@ -25,7 +24,6 @@ _KEEP_CAPABILITIES = 8
 _READ_SEARCH = 1 << 2
 _BIND = 0x1000
 _PRIVATE = 0x4_0000 | 0x4000
-_MODULES = ["gcp_adk_store.ces.sandbox.inside.zygote", "tests.ces.sandbox.entry.code"]
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -40,13 +38,11 @@ def mount(source: Path, target: Path, flags: int) -> None:
 def mounted(folder: Path, place: Path) -> Path:
     """Return a folder in *place*, which everybody enters, like *folder*."""
     environment = open_environment(folder)
-    carried_code(environment, _MODULES)
     keeping.unshare(keeping.CLONE_NEWNS)
     mount(Path("/"), Path("/"), _PRIVATE)
     base = Path(environment.interpreter.executable).parents[1]
     mount(base, place / "python", _BIND)
-    for name in ("site", "code"):
-        mount(folder / name, place / "ces" / name, _BIND)
+    mount(folder / "site", place / "ces" / "site", _BIND)
     text = (folder / "interpreter.json").read_text()
     (place / "ces" / "interpreter.json").write_text(text.replace(f'"{base}/', f'"{place}/python/'))
     return place / "ces"

@@ -1,23 +1,35 @@
 """Find the interpreter for user code, and report an environment that cannot be used."""
 
+import asyncio
+import io
 import json
-import shutil
 import sys
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from gcp_adk_store.ces.sandbox import (
+    BubblewrapSandbox,
     InterpreterWarning,
     SandboxUnavailableError,
     default_folder,
+    environment,
     open_environment,
 )
-from gcp_adk_store.ces.sandbox.environment import PACKAGES, carried_code, find_interpreter, installed_folder
+from gcp_adk_store.ces.sandbox.environment import PACKAGES, carry_code, find_interpreter, installed_folder
 from gcp_adk_store.cli.command import command
+from tests.ces.sandbox.conftest import ENTRY, run_in
 
-NOWHERE = {"PATH": "/nowhere", "HOME": "/nowhere"}
+NAMES = ("PATH", "HOME", "PYENV_ROOT", "XDG_CACHE_HOME", "ADK_STORE_CES_ENVIRONMENT")
+
+
+def sets(patch: pytest.MonkeyPatch, **variables: str) -> None:
+    """Have this process find interpreters and folders by *variables* alone."""
+    for name in NAMES:
+        patch.setenv(name, variables.get(name, ""))
 
 
 def says(path: Path, version: str, implementation: str = "cpython") -> Path:
@@ -34,29 +46,34 @@ def says(path: Path, version: str, implementation: str = "cpython") -> Path:
     return path
 
 
-def test_the_newest_of_pyenv_is_taken_and_then_the_path_is_looked_at(tmp_path: Path) -> None:
+def test_the_newest_of_pyenv_is_taken_and_then_the_path_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its shims on PATH answer for another version. What is python3.12 there must be a CPython of it."""
     says(tmp_path / "versions/3.12.1/bin/python3.12", "3.12.1")
     newest = says(tmp_path / "versions/3.12.9/bin/python3.12", "3.12.9")
     says(tmp_path / "versions/3.13.0/bin/python3.12", "3.13.0")
     on_path = says(tmp_path / "a/python3.12", "3.12.4")
     other = says(tmp_path / "b/python3.12", "3.12.4", "pypy")
-    of_pyenv = find_interpreter(environ={**NOWHERE, "PYENV_ROOT": str(tmp_path)})
-    found = find_interpreter(environ={**NOWHERE, "PATH": str(on_path.parent)})
+    sets(monkeypatch, HOME="/nowhere", PYENV_ROOT=str(tmp_path))
+    of_pyenv = find_interpreter()
+    sets(monkeypatch, HOME="/nowhere", PATH=str(on_path.parent))
+    found = find_interpreter()
 
     assert (str(newest), (3, 12, 9)) == (of_pyenv.executable, of_pyenv.version)
     assert str(on_path) == found.executable
     if sys.version_info[:2] != (3, 12):
+        sets(monkeypatch, HOME="/nowhere", PATH=str(other.parent))
         with pytest.warns(InterpreterWarning):
-            found = find_interpreter(environ={**NOWHERE, "PATH": str(other.parent)})
+            found = find_interpreter()
         assert sys.version_info[:3] == found.version
 
 
 def test_what_is_named_must_be_a_cpython(tmp_path: Path) -> None:
     """Another implementation is none, nor what does not run or answer; another version is warned of."""
     path = tmp_path / "python"
-    for content in ("#!/bin/sh\nexit 1\n", "#!/bin/sh\necho no\n"):
-        path.write_text(content)
+    for does in ("exit 1", "echo no", "echo 5", "echo '{}'"):
+        path.write_text(f"#!/bin/sh\n{does}\n")
         path.chmod(0o755)
         for named in (path, tmp_path / "absent", says(tmp_path / "pypy", "3.12.1", "pypy")):
             with pytest.raises(SandboxUnavailableError, match="not a CPython"):
@@ -65,33 +82,42 @@ def test_what_is_named_must_be_a_cpython(tmp_path: Path) -> None:
         assert (3, 13, 1) == find_interpreter(str(says(path, "3.13.1"))).version
 
 
-def test_an_environment_is_in_the_users_cache_unless_it_is_named(tmp_path: Path) -> None:
+def test_an_environment_is_in_the_users_cache_unless_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By a variable of its own, or by that of caches; or a clone has one, and the cache has none."""
-    assert Path("/a") == default_folder({"ADK_STORE_CES_ENVIRONMENT": "/a", "HOME": "/h"})
-    assert Path.cwd() / "a" == default_folder({"ADK_STORE_CES_ENVIRONMENT": "a"})
-    assert Path("/c/gcp-adk-store/ces") == default_folder({"XDG_CACHE_HOME": "/c", "HOME": "/h"})
-    assert Path("/h/.cache/gcp-adk-store/ces") == default_folder({"HOME": "/h"})
+    for variables, folder in (
+        ({"ADK_STORE_CES_ENVIRONMENT": "/a", "HOME": "/h"}, Path("/a")),
+        ({"ADK_STORE_CES_ENVIRONMENT": "a"}, Path.cwd() / "a"),
+        ({"XDG_CACHE_HOME": "/c", "HOME": "/h"}, Path("/c/gcp-adk-store/ces")),
+        ({"HOME": "/h"}, Path("/h/.cache/gcp-adk-store/ces")),
+    ):
+        sets(monkeypatch, **variables)
+        assert folder == default_folder()
 
     clone, cache = tmp_path / "clone", tmp_path / "cache"
-    environ = {"XDG_CACHE_HOME": str(cache)}
     of_user = cache / "gcp-adk-store/ces"
-    assert of_user == installed_folder(environ, clone=clone)
+    sets(monkeypatch, XDG_CACHE_HOME=str(cache))
+    monkeypatch.setattr(environment, "_CLONE", clone)
+    assert of_user == installed_folder()
     for folder in (clone / ".cache/ces", of_user):
         folder.mkdir(parents=True)
     (clone / "pyproject.toml").touch()
     (clone / ".cache/ces/interpreter.json").touch()
-    assert clone / ".cache/ces" == installed_folder(environ, clone=clone)
-    assert Path("/n") == installed_folder({**environ, "ADK_STORE_CES_ENVIRONMENT": "/n"}, clone=clone)
+    assert clone / ".cache/ces" == installed_folder()
+    monkeypatch.setenv("ADK_STORE_CES_ENVIRONMENT", "/n")
+    assert Path("/n") == installed_folder()
+    monkeypatch.delenv("ADK_STORE_CES_ENVIRONMENT")
     (of_user / "interpreter.json").touch()
-    assert of_user == installed_folder(environ, clone=clone)
+    assert of_user == installed_folder()
 
 
 @pytest.mark.parametrize(
     ("folder", "options", "says"),
     [
-        ("precious", [], "precious holds something else, and would be lost; name another folder"),
-        ("precious/file", [], "file holds something else"),
-        ("precious/file/below", [], "below cannot be made: File exists; name another folder"),
+        ("precious", [], "precious cannot be made or replaced: Directory not empty; name another folder"),
+        ("precious/file", [], "file cannot be made or replaced: Not a directory"),
+        ("precious/file/below", [], "below cannot be made or replaced: File exists"),
         (
             "a",
             ["--python", "/nowhere"],
@@ -117,9 +143,12 @@ def test_an_environment_that_does_not_fit_is_reported(environment_folder: Path, 
     """One of another release, one that was damaged, one whose interpreter is gone."""
     description = tmp_path / "interpreter.json"
     described = json.loads((environment_folder / "interpreter.json").read_text())
+    damaged = "is damaged, or was installed by another release"
     for wrong, says_so in (
-        ("{", "cannot be read"),
-        (json.dumps({**described, "packages": ["numpy==1"]}), "another release"),
+        ("", damaged),
+        (json.dumps({**described, "interpreter": None}), damaged),
+        (json.dumps({"format": 1, "packages": PACKAGES}), damaged),
+        (json.dumps({**described, "packages": ["numpy==1"]}), damaged),
         (json.dumps({**described, "libraries": ["/nowhere/lib.so"]}), "/nowhere/lib.so is gone"),
     ):
         description.write_text(wrong)
@@ -127,18 +156,29 @@ def test_an_environment_that_does_not_fit_is_reported(environment_folder: Path, 
             open_environment(tmp_path)
 
 
-def test_only_the_named_packages_are_carried_inside(environment_folder: Path) -> None:
-    """Compiled, without those above them, and once for the same content."""
-    environment = open_environment(environment_folder)
-    modules = ["tests.ces.sandbox.entry.code"]
-    place = carried_code(environment, modules)
-    found = {str(path.relative_to(place)) for path in place.rglob("*.py")}
-    compiled = list(place.rglob("*.pyc"))
-    shutil.rmtree(place)
-
-    assert {"tests/ces/sandbox/entry/__init__.py", "tests/ces/sandbox/entry/code.py"} == found
-    assert len(found) == len(compiled)
-    assert place == carried_code(environment, modules)
-    assert compiled[0].exists()
+def test_only_the_named_packages_are_carried_inside() -> None:
+    """Without those above them: their folders are empty."""
+    place = io.BytesIO()
+    carry_code(["tests.ces.sandbox.entry.code"], place)
     with pytest.raises(SandboxUnavailableError, match="cannot be imported: No module"):
-        carried_code(environment, ["absent.package.module"])
+        carry_code(["absent.package.module"], io.BytesIO())
+    found = zipfile.ZipFile(place).namelist()
+
+    assert ["tests/", "tests/ces/", "tests/ces/sandbox/"] == found[:3]
+    assert {"tests/ces/sandbox/entry/__init__.py", "tests/ces/sandbox/entry/code.py"} == {*found[3:]}
+
+
+def test_a_run_adds_nothing_to_its_environment(environment_folder: Path, tmp_path: Path) -> None:
+    """Who runs code may have no right to write there, and each release would leave something."""
+    (tmp_path / "interpreter.json").write_bytes((environment_folder / "interpreter.json").read_bytes())
+    (tmp_path / "site").symlink_to(environment_folder / "site")
+
+    async def runs() -> Any:
+        box = BubblewrapSandbox(entry=ENTRY, environment=tmp_path, preload=())
+        try:
+            return await run_in(box, "result = 1")
+        finally:
+            await box.close()
+
+    assert 1 == asyncio.run(runs())
+    assert {"interpreter.json", "site"} == {each.name for each in tmp_path.iterdir()}

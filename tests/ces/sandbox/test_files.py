@@ -44,7 +44,7 @@ async def test_what_is_there_is_the_interpreter_and_its_libraries(run: Run, envi
         described["interpreter"]["executable"],
         *described["libraries"],
         "/sandbox/site/",
-        "/sandbox/code/",
+        "/sandbox/code.zip",
         "/usr/share/zoneinfo/",
         "/dev/null",
         "/dev/urandom",
@@ -60,7 +60,8 @@ async def test_nothing_but_its_own_folder_can_be_written(run: Run) -> None:
     """Neither the interpreter nor what the next call will load."""
     code = tries("""
 import json, os
-places = ["/new", "/sandbox/code/new", "/sandbox/site/new", "/dev/new", "/proc/new", json.__file__]
+places = ["/new", "/sandbox/new", "/sandbox/code.zip", "/sandbox/site/new", "/dev/new", "/proc/new"]
+places += [json.__file__]
 result = [outcome(lambda: open(place, "a")) for place in places]
 result += [outcome(lambda: os.remove(json.__file__)), outcome(lambda: open("/tmp/new", "a"))]
 """)
