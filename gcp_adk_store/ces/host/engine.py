@@ -294,7 +294,9 @@ class Engine:
 
     async def fetched(self, outgoing: Outgoing, invocation: Invocation) -> Reply:
         """Return the answer to a request over HTTP; the status is 0 if it fails."""
-        return Reply.of_fetched(await self._http.fetch(outgoing, asker=invocation.asker))
+        found = await self._http.fetch(outgoing, asker=invocation.asker)
+        answer = Answer(warnings=found.said)
+        return Reply(status_code=found.status_code, reason=found.reason, text=found.text, answer=answer)
 
     async def stand_in(self, call: Invocation, args: dict[str, Any]) -> Reply | None:
         """Return the answer of a mock or a fake to *call*, or None; raises as :meth:`of_tool`."""

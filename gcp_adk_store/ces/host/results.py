@@ -13,10 +13,8 @@ from gcp_adk_store.ces.guest.models import fault_of
 from gcp_adk_store.ces.host.settings import SessionKey
 from gcp_adk_store.ces.sandbox.interface import SandboxOutputError, SandboxProtocolError
 
-if TYPE_CHECKING:  # httpx, which the process of a test of callbacks does not need
+if TYPE_CHECKING:  # which the process of a test of callbacks does not need
     from google.adk.events import Event
-
-    from gcp_adk_store.ces.http.fetching import Fetched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -389,12 +387,6 @@ class Reply:
     def ends(cls, kind: str, message: str) -> Self:
         """Return an answer that ends the asking run."""
         return cls(ending=RunFailure(type=kind, message=message))
-
-    @classmethod
-    def of_fetched(cls, fetched: "Fetched") -> Self:
-        """Return an answer that came over HTTP."""
-        answer = Answer(warnings=fetched.said)
-        return cls(status_code=fetched.status_code, reason=fetched.reason, text=fetched.text, answer=answer)
 
     @classmethod
     def of_tool(cls, answer: Answer) -> Self:

@@ -10,7 +10,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -58,44 +58,28 @@ def path_of_bubblewrap(named: str | None = None) -> str:
     return found
 
 
+@dataclass(kw_only=True, eq=False)
 class BubblewrapSandbox:
     """A sandbox of bubblewrap, seccomp and resource limits; it starts with its first run."""
 
-    def __init__(
-        self,
-        *,
-        entry: str = GUEST,
-        environment: Path | None = None,
-        preload: tuple[str, ...] = ("numpy", "google.protobuf.struct_pb2"),
-        runs_at_once: int = 8,
-        patience_s: float = 30.0,
-        bwrap: str | None = None,
-    ) -> None:
-        """Create a sandbox, which starts with its first run.
+    entry: str = GUEST
+    """``package.module:function`` that runs inside; its package is carried there alone."""
+    environment: Path | None = None
+    """Folder that ``gcp-adk-store ces install`` made; by default the user's."""
+    preload: tuple[str, ...] = ("numpy", "google.protobuf.struct_pb2")
+    """Modules that each run after the first finds loaded, beside the entry's own."""
+    runs_at_once: int = 8
+    """Runs at a time; further ones wait for their turn, before their time begins."""
+    patience_s: float = 30.0
+    """Seconds that a start may take."""
+    bwrap: str | None = None
+    """Path of bubblewrap; by default the one on ``PATH``."""
 
-        Args:
-            entry: ``package.module:function`` that runs inside; its package is carried there alone.
-            environment: Folder that ``gcp-adk-store ces install`` made; by default the user's.
-            preload: Modules that each run after the first finds loaded, beside the entry's own.
-            runs_at_once: Runs at a time; further ones wait for their turn, before their time begins.
-            patience_s: Seconds that a start may take.
-            bwrap: Path of bubblewrap; by default the one on ``PATH``.
-        """
-        self._entry = entry
-        self._environment = environment
-        self._patience_s = patience_s
-        self._runs_at_once = runs_at_once
-        self._limiter = Limiter(at_once=runs_at_once)
-        self._preload = preload
-        self._bwrap = bwrap
+    def __post_init__(self) -> None:
+        self._limiter = Limiter(at_once=self.runs_at_once)
         self._starts = Limiter(at_once=_STARTS_AT_ONCE)
         self._guard = threading.Lock()
         self._zygote: Zygote | None = None
-
-    @property
-    def runs_at_once(self) -> int:
-        """The most runs at a time; see ``Sandbox.runs_at_once``."""
-        return self._runs_at_once
 
     async def run(
         self,
@@ -154,13 +138,13 @@ class BubblewrapSandbox:
     async def _begins(self, zygote: Zygote, process: ZygoteProcess) -> bool:
         begins = False
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with asyncio.timeout(self.patience_s):
                 begins = await process.begins()
         except TimeoutError as exc:
             if not zygote.has_begun:
                 zygote.close()
             raise SandboxUnavailableError(
-                f"the sandbox did not start a process within the {self._patience_s:g} s of patience_s"
+                f"the sandbox did not start a process within the {self.patience_s:g} s of patience_s"
             ) from exc
         finally:
             if not begins:
@@ -176,18 +160,18 @@ class BubblewrapSandbox:
             return self._zygote
 
     def _opened(self) -> Environment:
-        return open_environment(self._environment or installed_folder())
+        return open_environment(self.environment or installed_folder())
 
     def _command(self, code: BinaryIO) -> list[str]:
         """Return the command of a zygote, without the number of its socket, and fill *code*."""
-        bwrap = path_of_bubblewrap(self._bwrap)
+        bwrap = path_of_bubblewrap(self.bwrap)
         environment = self._opened()
-        carry_code([_ZYGOTE, self._entry.partition(":")[0]], code)
+        carry_code([_ZYGOTE, self.entry.partition(":")[0]], code)
         is_root = _is_privileged()
         config = {
-            "entry": self._entry,
+            "entry": self.entry,
             "paths": (_SITE, _CODE),
-            "preload": self._preload,
+            "preload": self.preload,
             "uid": _NOBODY if is_root else None,
             "filter": program().hex(),
         }

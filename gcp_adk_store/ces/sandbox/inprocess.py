@@ -33,6 +33,9 @@ class InProcessSandbox:
     the entry prints, and does not show, goes to the streams of this process.
     """
 
+    runs_at_once = None
+    """Nothing limits the threads; but their code shares the modules and streams of this process."""
+
     def __init__(self, *, entry: str = GUEST) -> None:
         """Prepare it, with an ``UnsafeSandboxWarning``."""
         warnings.warn(
@@ -78,10 +81,6 @@ class InProcessSandbox:
 
     async def close(self) -> None:
         """Do nothing; the sandbox owns no process."""
-
-    @property
-    def runs_at_once(self) -> None:
-        """None: nothing limits the threads; but their code shares the modules and streams of this process."""
 
 
 _lock = threading.Lock()

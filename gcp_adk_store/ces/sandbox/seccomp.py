@@ -11,7 +11,8 @@ import ctypes
 import ctypes.util
 import functools
 import os
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final
 
 from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
 
@@ -80,30 +81,25 @@ class _Comparison(ctypes.Structure):
     )
 
 
-class _Rule(NamedTuple):
-    name: str
-    comparisons: tuple[tuple[int, int, int, int], ...]
-
-
-_ON_CONDITION: Final = (
+_ON_CONDITION: Final[Sequence[tuple[Any, ...]]] = (
     # A thread of this process, in no new namespace.
-    _Rule("clone", ((0, _MASKED_EQUAL, _CLONE_THREAD | _CLONE_NEW, _CLONE_THREAD),)),
-    _Rule("kill", ((0, _EQUAL, _THE_CALL, 0),)),
-    _Rule("tgkill", ((0, _EQUAL, _THE_CALL, 0),)),
+    ("clone", (0, _MASKED_EQUAL, _CLONE_THREAD | _CLONE_NEW, _CLONE_THREAD)),
+    ("kill", (0, _EQUAL, _THE_CALL, 0)),
+    ("tgkill", (0, _EQUAL, _THE_CALL, 0)),
     # Its own limits, which it can only lower.
-    _Rule("prlimit64", ((0, _EQUAL, 0, 0),)),
-    _Rule("prlimit64", ((0, _EQUAL, _THE_CALL, 0),)),
-    _Rule("setrlimit", ()),
-    _Rule("socketpair", ((0, _EQUAL, _AF_UNIX, 0),)),
-    *(_Rule("getsockopt", ((1, _EQUAL, _SOCKET, 0), (2, _EQUAL, option, 0))) for option in _ASKED),
+    ("prlimit64", (0, _EQUAL, 0, 0)),
+    ("prlimit64", (0, _EQUAL, _THE_CALL, 0)),
+    ("setrlimit",),
+    ("socketpair", (0, _EQUAL, _AF_UNIX, 0)),
+    *(("getsockopt", (1, _EQUAL, _SOCKET, 0), (2, _EQUAL, option, 0)) for option in _ASKED),
     # To the other end alone: with an address it could name a socket of somebody else.
-    _Rule("sendto", ((3, _MASKED_EQUAL, _OTHER_FLAGS, 0), (4, _EQUAL, 0, 0), (5, _EQUAL, 0, 0))),
-    _Rule("recvfrom", ((3, _MASKED_EQUAL, _OTHER_FLAGS, 0),)),
+    ("sendto", (3, _MASKED_EQUAL, _OTHER_FLAGS, 0), (4, _EQUAL, 0, 0), (5, _EQUAL, 0, 0)),
+    ("recvfrom", (3, _MASKED_EQUAL, _OTHER_FLAGS, 0)),
     # Descriptors, flags and locks of a part; not leases, signals, or F_NOTIFY, which watches a folder of the
     # host's for what others read there.
-    *(_Rule("fcntl", ((1, _EQUAL, command, 0),)) for command in (*range(8), 1030, 1032)),
+    *(("fcntl", (1, _EQUAL, command, 0)) for command in (*range(8), 1030, 1032)),
     # TCGETS, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX: none of them acts on anything but the file itself.
-    *(_Rule("ioctl", ((1, _EQUAL, request, 0),)) for request in (0x5401, 0x541B, 0x5421, 0x5450, 0x5451)),
+    *(("ioctl", (1, _EQUAL, request, 0)) for request in (0x5401, 0x541B, 0x5421, 0x5450, 0x5451)),
 )
 
 _MISSING: Final = ("clone3", "openat2", "futex_waitv")
@@ -129,11 +125,11 @@ def program(*, sets_times: bool = True) -> bytes:
     try:
         _check(library.seccomp_attr_set(handle, _ATTRIBUTE_BAD_ARCHITECTURE, ctypes.c_uint32(_KILL_PROCESS)))
         for name in (*_FREE, *(_TIMES if sets_times else ())):
-            _add(library, handle, _ALLOW, _Rule(name, ()))
-        for rule in _ON_CONDITION:
-            _add(library, handle, _ALLOW, rule)
+            _add(library, handle, _ALLOW, name)
+        for name, *compared in _ON_CONDITION:
+            _add(library, handle, _ALLOW, name, *compared)
         for name in _MISSING:
-            _add(library, handle, _ERRNO | _ENOSYS, _Rule(name, ()))
+            _add(library, handle, _ERRNO | _ENOSYS, name)
         return _exported(library, handle)
     finally:
         library.seccomp_release(handle)
@@ -152,16 +148,15 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-def _add(library: ctypes.CDLL, handle: ctypes.c_void_p, action: int, rule: _Rule) -> None:
-    number = library.seccomp_syscall_resolve_name(rule.name.encode())
+def _add(
+    library: ctypes.CDLL, handle: ctypes.c_void_p, action: int, name: str, *compared: tuple[int, ...]
+) -> None:
+    number = library.seccomp_syscall_resolve_name(name.encode())
     if number < 0:
         return  # newer than this libseccomp, so not allowed; or of another architecture
-    compared = (_Comparison * len(rule.comparisons))(*(_Comparison(*each) for each in rule.comparisons))
-    _check(
-        library.seccomp_rule_add_array(
-            handle, ctypes.c_uint32(action), number, ctypes.c_uint(len(rule.comparisons)), compared
-        )
-    )
+    comparisons = (_Comparison * len(compared))(*(_Comparison(*each) for each in compared))
+    count = ctypes.c_uint(len(compared))
+    _check(library.seccomp_rule_add_array(handle, ctypes.c_uint32(action), number, count, comparisons))
 
 
 def _exported(library: ctypes.CDLL, handle: ctypes.c_void_p) -> bytes:

@@ -14,7 +14,7 @@ import os
 import resource
 import select
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -153,23 +153,20 @@ def _report(status: int, /, **said: Any) -> None:
 
 
 def keep(
-    entry: Entry,
-    *,
-    status: int,
-    frames: int,
-    output: int,
-    limits: Mapping[str, Any],
-    config: Mapping[str, Any],
+    entry: Entry, handles: Sequence[int], limits: Mapping[str, Any], config: Mapping[str, Any]
 ) -> NoReturn:
-    """Run a call, report to *status* why it does not begin, or how it ended, and end this process."""
+    """Run a call, report why it does not begin, or how it ended, and end this process.
+
+    *handles* are the descriptors of its frames, of its output and of the reports.
+    """
+    frames, output, status = handles
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
         isolate(config["uid"])
         child = fork(status)
         if child == 0:
-            program = bytes.fromhex(config["filter"])
-            _become_call(entry, frames=frames, output=output, status=status, limits=limits, program=program)
+            _become_call(entry, handles, limits, bytes.fromhex(config["filter"]))
         if child > 0:
             os.close(frames)
             os.close(output)
@@ -193,14 +190,12 @@ def _watch(child: int, status: int, wall_s: float) -> tuple[int, resource.struct
     return how, used
 
 
-def _become_call(
-    entry: Entry, *, frames: int, output: int, status: int, limits: Mapping[str, Any], program: bytes
-) -> NoReturn:
+def _become_call(entry: Entry, handles: Sequence[int], limits: Mapping[str, Any], program: bytes) -> NoReturn:
     """Give up everything but a channel, then run the entry; never returns into the zygote's code."""
     try:
         _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, signal.SIGKILL)  # when the keeper ends
         os.setsid()  # kill(0) reaches a process group in every namespace
-        _arrange(frames=frames, output=output, status=status)
+        _arrange(handles)
         try:
             _seal(limits, program)
         except (OSError, ValueError) as exc:
@@ -213,12 +208,10 @@ def _become_call(
         os._exit(1)
 
 
-def _arrange(*, frames: int, output: int, status: int) -> None:
+def _arrange(handles: Sequence[int]) -> None:
     """Keep standard input, both outputs, the frames and, until all is done, the socket for reports."""
     # The copies lie above all targets, so that dup2 overwrites no source.
-    frames, output, status = (
-        fcntl.fcntl(each, fcntl.F_DUPFD, _STATUS + 1) for each in (frames, output, status)
-    )
+    frames, output, status = (fcntl.fcntl(each, fcntl.F_DUPFD, _STATUS + 1) for each in handles)
     nothing = os.open("/dev/null", os.O_RDONLY)
     for source, target in ((nothing, 0), (output, 1), (output, 2), (frames, _FRAMES), (status, _STATUS)):
         os.dup2(source, target)

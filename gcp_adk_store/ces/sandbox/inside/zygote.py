@@ -45,12 +45,9 @@ def _serve(config: dict[str, Any], host: socket.socket) -> None:
         packet, handles, _, _ = socket.recv_fds(host, _PACKET_BYTES, _HANDLES)
         if not packet:
             return
-        if len(handles) == _HANDLES:
-            frames, output, status = handles
-            if keeping.fork(status) == 0:
-                host.close()
-                limits = json.loads(packet)
-                keeping.keep(entry, status=status, frames=frames, output=output, limits=limits, config=config)
+        if len(handles) == _HANDLES and keeping.fork(handles[-1]) == 0:
+            host.close()
+            keeping.keep(entry, handles, json.loads(packet), config)
         for each in handles:
             os.close(each)
         if not is_prepared:  # now, so that the first call need not wait for it
