@@ -109,8 +109,7 @@ class ZygoteProcess:
             if not packet:
                 # The keeper does not run user code, so its end means the end of the whole sandbox.
                 raise SandboxCrashError("the sandbox ended while the code ran; run it again")
-            ended = json.loads(packet)
-            self._ended = Ended(ended["status"], ended["cpu_s"])
+            self._ended = Ended(**json.loads(packet))
         return self._ended
 
     def close(self) -> None:

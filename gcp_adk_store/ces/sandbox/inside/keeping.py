@@ -49,19 +49,20 @@ def unshare(flags: int) -> None:
     _check("unshare", _libc.unshare(flags))
 
 
-def mount_tmpfs(target: str, *, flags: int, options: str) -> None:
+def mount_tmpfs(target: str, flags: int, options: str) -> None:
     """Mount an empty file system of memory over *target*."""
-    _check(
-        f"mount {target}",
-        _libc.mount(b"tmpfs", os.fsencode(target), b"tmpfs", ctypes.c_ulong(flags), options.encode()),
-    )
+    _mount(b"tmpfs", target, MS_NOSUID | MS_NODEV | MS_NOEXEC | flags, options.encode())
 
 
 def remount_read_only(path: str) -> None:
     """Let nothing about *path*, a mount, be changed, such as its times; a device is written as ever."""
     kept = os.statvfs(path).f_flag & (MS_NOSUID | MS_NOEXEC)
-    flags = ctypes.c_ulong(_MS_REMOUNT | _MS_BIND | MS_RDONLY | kept)
-    _check(f"mount {path}", _libc.mount(None, os.fsencode(path), None, flags, None))
+    _mount(None, path, _MS_REMOUNT | _MS_BIND | MS_RDONLY | kept, None)
+
+
+def _mount(kind: bytes | None, target: str, flags: int, options: bytes | None) -> None:
+    done = _libc.mount(kind, os.fsencode(target), kind, ctypes.c_ulong(flags), options)
+    _check(f"mount {target}", done)
 
 
 def set_dumpable(allowed: bool) -> None:  # noqa: FBT001  # the kernel's own switch
@@ -219,13 +220,9 @@ def _arrange(handles: Sequence[int]) -> None:
 
 
 def _seal(limits: Mapping[str, Any], program: bytes) -> None:
-    plain = MS_NOSUID | MS_NODEV | MS_NOEXEC
-    mount_tmpfs("/proc", flags=plain | MS_RDONLY, options="size=4k,nr_inodes=2,mode=0555")
-    mount_tmpfs(
-        "/tmp",  # noqa: S108  # of the sandbox, and empty
-        flags=plain,
-        options=f"size={limits['file_bytes']},nr_inodes={limits['files']},mode=0700",
-    )
+    mount_tmpfs("/proc", MS_RDONLY, "size=4k,nr_inodes=2,mode=0555")
+    room = f"size={limits['file_bytes']},nr_inodes={limits['files']},mode=0700"
+    mount_tmpfs("/tmp", 0, room)  # noqa: S108  # of the sandbox, and empty
     os.chdir("/tmp")  # noqa: S108
     running.forget()
     running.limit(limits)
