@@ -619,8 +619,8 @@ DEFECTS: Final = (
     Defect(
         "a run that lost to another writer is stored on what was there",
         "Code of customer-engagement agents", "ces/host/session_runs.py",
-        "                    ran = await work(opened.invocation)\n",
-        "                    ran = await work(opened.invocation)\n                    opened = await self.open(invocation)\n",
+        "                    ran = await work(opened)\n",
+        "                    ran = await work(opened)\n                    session, opened = await self.open(invocation)\n",
         ("runs",),
     ),
     Defect(

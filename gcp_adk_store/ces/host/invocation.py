@@ -55,6 +55,8 @@ class Invocation:
     context: Mapping[str, Any]
     """Once the session is open, all that code sees of it."""
     mocks: MockConfig | None
+    warnings: Sequence[str] = ()
+    """What code cannot see of the open session."""
     clocks: Sequence[Clock] = ()
     """Of the runs that it is within, the first one first: they stand still while it waits for a sandbox. A
     model's call has none. For code's, a mock must fit if `MockConfig.unmatched` says so."""

@@ -46,15 +46,6 @@ _TURNS: Final[ContextVar[frozenset[object]]] = ContextVar("gcp_adk_store_turns",
 """The turns of sessions that the current code runs in, such as the function of a mock."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """A session as a run sees it."""
-
-    session: Session
-    invocation: Invocation
-    warnings: list[str]
-
-
 Work: TypeAlias = Callable[[Invocation], Awaitable[Answer]]
 """What a run does for an invocation whose session is open."""
 
@@ -87,17 +78,17 @@ class SessionRuns:
         started = time.monotonic()
         async with self._turn(invocation):
             for left in range(self.settings.reruns_on_conflict, -1, -1):
-                opened = await self.open(invocation)
+                session, opened = await self.open(invocation)
                 try:
-                    ran = await work(opened.invocation)
+                    ran = await work(opened)
                 except SandboxError as exc:
                     self._note(invocation, Answer(stdout=exc.output).failed(failure_of(exc)))
                     raise
                 event_id = None
                 try:
-                    event = self._event(opened.session, ran, invocation)
+                    event = self._event(session, ran, invocation)
                     if event.actions.state_delta:
-                        await self.sessions.append_event(opened.session, event)
+                        await self.sessions.append_event(session, event)
                         event_id = event.id
                 except InvalidInputError as exc:  # the code chose what cannot be stored, not its caller
                     ran = ran.failed(failure_of(exc))
@@ -138,8 +129,8 @@ class SessionRuns:
                 if self._turns.get(invocation.key) is mine:  # another one, if the event loop had stopped
                     del self._turns[invocation.key]
 
-    async def open(self, invocation: Invocation) -> Opened:
-        """Return the session as a run sees it.
+    async def open(self, invocation: Invocation) -> tuple[Session, Invocation]:
+        """Return the session, and the invocation with what code sees of it.
 
         Raises:
             SessionMissingError: the session does not exist.
@@ -163,7 +154,7 @@ class SessionRuns:
             "withheldVariables": sorted(name for name in withheld if sendable(name) == name),
             "functionCallId": invocation.function_call_id,
         }
-        return Opened(session=session, invocation=replace(invocation, context=context), warnings=warnings)
+        return session, replace(invocation, context=context, warnings=tuple(warnings))
 
     async def run_tool(self, invocation: Invocation, work: Work) -> ToolRun:
         """Do *work* of a tool; as :meth:`run`."""
@@ -175,7 +166,8 @@ class SessionRuns:
         Raises:
             OverloadedError: too many such tools of the session have not ended; *work* does not begin.
         """
-        opened, most = await self.open(invocation), self.settings.waiting_per_session
+        _, opened = await self.open(invocation)
+        most = self.settings.waiting_per_session
         late = [*self._late.values()]  # a copy: those of other event loops end meanwhile
         if [key for key, _ in late].count(invocation.key) >= most:
             raise OverloadedError(
@@ -199,7 +191,7 @@ class SessionRuns:
 
         task.add_done_callback(end)
         return ToolRun(
-            variables=opened.invocation.context["state"],
+            variables=opened.context["state"],
             invocation_id=invocation.invocation_id,
             response=PENDING,
             function_call_id=invocation.function_call_id,
@@ -211,7 +203,7 @@ class SessionRuns:
         late = [ended for task, (_, ended) in [*self._late.items()] if task.get_loop().is_running()]
         await asyncio.gather(*map(asyncio.wrap_future, late))
 
-    async def _finish(self, opened: Opened, work: Work) -> ToolRun:
+    async def _finish(self, invocation: Invocation, work: Work) -> ToolRun:
         """Do *work*, and append its response, as the user's, to the current session.
 
         Its changes apply beside those of other writers. If they cannot be stored, or its process had no
@@ -221,9 +213,9 @@ class SessionRuns:
             SessionMissingError: the session does not exist any more.
             SessionConflictError: other writers were first each time, or the session has the event already.
         """
-        started, invocation = time.monotonic(), opened.invocation
+        started = time.monotonic()
         ran = await or_failed(work(invocation))
-        logs = self._note(invocation, ran, (*opened.warnings, *ran.warnings), late=True)
+        logs = self._note(invocation, ran, (*invocation.warnings, *ran.warnings), late=True)
         left = APPENDS - 1
         recent_events = self.settings.recent_events if invocation.may_be_stored else 0
         while True:
@@ -244,7 +236,7 @@ class SessionRuns:
                     ran = ran.failed(failure_of(exc))
                 else:
                     break
-        return _tool_run(invocation, *self._done(opened, ran, invocation.event_id, started))
+        return _tool_run(invocation, *self._done(invocation, ran, invocation.event_id, started))
 
     def _note(
         self, invocation: Invocation, ran: Answer, warnings: Sequence[str] = (), *, late: bool = False
@@ -282,8 +274,8 @@ class SessionRuns:
             actions=EventActions(state_delta=delta),
         )
 
-    def _done(self, opened: Opened, ran: Answer, event_id: str | None, started: float) -> Done:
-        duration_s, invocation = time.monotonic() - started, opened.invocation
+    def _done(self, invocation: Invocation, ran: Answer, event_id: str | None, started: float) -> Done:
+        duration_s = time.monotonic() - started
         logger.info(
             "%s on %s: %s in %.0f ms, %d variables changed, %d removed, %d calls, %d characters printed",
             invocation.what,
@@ -301,7 +293,7 @@ class SessionRuns:
             "variables": ran.delta.applied_to(invocation.context["state"]),
             "stdout": ran.stdout,
             "warnings": (
-                *opened.warnings,
+                *invocation.warnings,
                 *ran.warnings,
                 *(f"the variable {name!r} {lasting}" for name in ran.delta.changed if is_fleeting(name)),
             ),
