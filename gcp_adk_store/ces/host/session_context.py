@@ -5,7 +5,6 @@ in the same scope, distinguishes it from a variable that was set to None. Both a
 are keys of their own, so writers whose changes are merged key by key do not undo each other's.
 """
 
-import asyncio
 import base64
 import enum
 import json
@@ -26,6 +25,7 @@ from gcp_adk_store.ces.guest.models import NotJsonError, plain, sendable
 from gcp_adk_store.ces.host.results import Delta
 from gcp_adk_store.ces.host.settings import USER, RuntimeSettings, SessionKey
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kernel.concurrency import Pauses
 
 
 def to_object(value: Any, where: str, *, lenient: bool = False) -> dict[str, Any]:
@@ -180,8 +180,6 @@ def _scope(name: str) -> str:
 
 
 _LARGEST_MEDIA_BYTES: Final = 4 * 1024 * 1024  # A part of a run's request; base64 is a third more.
-_EVENTS_OF_A_STEP: Final = 200
-"""Short events, of which each takes some 30 microseconds; a session may have ten thousands of them."""
 
 
 def variables_of(session: Session, shared: Collection[str], warnings: list[str]) -> dict[str, Any]:
@@ -205,9 +203,10 @@ async def events_of(session: Session, *, most_bytes: int | None, warnings: list[
     turn = None if latest is None else latest.invocation_id
     left = math.inf if most_bytes is None else most_bytes
     made: list[dict[str, Any]] = []
-    for number, event in enumerate(reversed(session.events), start=1):
-        if number % _EVENTS_OF_A_STEP == 0:
-            await asyncio.sleep(0)
+    pauses = Pauses()
+    for event in reversed(session.events):  # of which there may be ten thousands
+        if pauses.is_due:
+            await pauses.pause()
         wire = _event(event, keeps_media=event.author != USER or event.invocation_id == turn)
         left -= len(json.dumps(wire))
         if left < 0:
