@@ -103,15 +103,14 @@ class BubblewrapSandbox:
             finally:
                 process.close()
 
-    async def start(self) -> str:
-        """Start the sandbox and a process in it, before its first run, and return its version of Python.
+    async def start(self) -> None:
+        """Start the sandbox and a process in it, before its first run.
 
         Raises:
             SandboxUnavailableError: it cannot run here; the message says what to install or to allow.
         """
         async with self._limiter.permit():
             (await self._started(Limits())).close()
-        return ".".join(map(str, self._opened().interpreter.version))
 
     async def close(self) -> None:
         """End the sandbox; runs that have not ended raise a SandboxCrashError."""
@@ -159,13 +158,10 @@ class BubblewrapSandbox:
                 self._zygote.start()
             return self._zygote
 
-    def _opened(self) -> Environment:
-        return open_environment(self.environment or installed_folder())
-
     def _command(self, code: BinaryIO) -> list[str]:
         """Return the command of a zygote, without the number of its socket, and fill *code*."""
         bwrap = path_of_bubblewrap(self.bwrap)
-        environment = self._opened()
+        environment = open_environment(self.environment or installed_folder())
         carry_code([_ZYGOTE, self.entry.partition(":")[0]], code)
         is_root = _is_privileged()
         config = {

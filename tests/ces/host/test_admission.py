@@ -16,7 +16,7 @@ from gcp_adk_store.ces import MockTool, PythonRuntime, PythonTool, RuntimeSettin
 from gcp_adk_store.ces.host.admission import Machine, Places, Room
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Clock, Limits
 from gcp_adk_store.errors import OverloadedError
-from tests.ces.host.runs import Gate, error_of, ran, result_of, tool
+from tests.ces.host.runs import Acted, Gate, error_of, ran, result_of, tool
 from tests.support.lengths import at_length
 from tests.support.quick_time import QuickTime
 
@@ -209,19 +209,17 @@ def test_a_forked_process_cannot_use_the_sandbox_of_its_parent() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-class Counting:
-    """A sandbox that counts how many runs it makes at a time."""
-
-    runs_at_once = None
+class Counting(Acted):
+    """A sandbox that counts how many runs it makes at a time; the one below is all tests'."""
 
     def __init__(self, sandbox: BubblewrapSandbox) -> None:
+        super().__init__(self._count)
         self._sandbox = sandbox
         self._running = 0
         self.most = 0
         self.limits: set[int] = set()
 
-    async def run(self, *given: Any, **options: Any) -> dict[str, Any]:
-        """Run in the sandbox below."""
+    async def _count(self, *given: Any, **options: Any) -> dict[str, Any]:
         self._running += 1
         self.most = max(self.most, self._running)
         self.limits.add(options["limits"].memory_bytes)
@@ -229,9 +227,6 @@ class Counting:
             return await self._sandbox.run(*given, **options)
         finally:
             self._running -= 1
-
-    async def close(self) -> None:
-        """Do nothing: the sandbox is all tests'."""
 
 
 async def two_sessions() -> InMemorySessionService:

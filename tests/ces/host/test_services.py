@@ -18,8 +18,8 @@ from google.adk.sessions import BaseSessionService, DatabaseSessionService, InMe
 from google.genai import types
 
 from gcp_adk_store import FirestoreSessionService
-from gcp_adk_store.ces import MockTool, PythonRuntime, RuntimeSettings, SessionKey
-from gcp_adk_store.ces.sandbox import BubblewrapSandbox
+from gcp_adk_store.ces import MockTool, PythonRuntime, PythonTool, RuntimeSettings, SessionKey
+from gcp_adk_store.ces.sandbox import BubblewrapSandbox, SandboxCrashError
 from gcp_adk_store.errors import (
     InvalidInputError,
     OutcomeUnknownError,
@@ -39,16 +39,22 @@ NAMES = [
 ]
 
 
+@pytest.fixture
+def project(firestore_emulator: Emulator) -> str:
+    """The name of a new database of the emulator."""
+    assert firestore_emulator.address
+    return f"demo-{uuid.uuid4().hex[:20]}"
+
+
 @pytest.fixture(params=["Firestore", "a database", "memory"])
 async def service(
-    request: pytest.FixtureRequest, firestore_emulator: Emulator, tmp_path: Path
+    request: pytest.FixtureRequest, project: str, tmp_path: Path
 ) -> AsyncIterator[BaseSessionService]:
     """Sessions of each kind, of which there is one."""
     made: Any
     match request.param:
         case "Firestore":
-            assert firestore_emulator.address
-            made = FirestoreSessionService(project=f"demo-{uuid.uuid4().hex[:20]}")
+            made = FirestoreSessionService(project=project)
         case "a database":
             made = DatabaseSessionService(f"sqlite+aiosqlite:///{tmp_path}/sessions.db")
         case _:
@@ -73,21 +79,57 @@ async def test_variables_of_any_name_are_set_and_removed(service: BaseSessionSer
     assert len((await stored(service)).events) == 2
 
 
+@pytest.mark.parametrize("service", ["Firestore"], indirect=True)
 @pytest.mark.parametrize("name", ["x" * 1501, "\x00" * 600, "\u00e9" * 800])
 async def test_a_name_that_the_store_refuses_fails_the_run_and_not_its_caller(
-    name: str, firestore_emulator: Emulator, make: Make
+    name: str, service: BaseSessionService, make: Make
 ) -> None:
     """Code chose it; nothing is stored, and a background tool's run ends in the same way."""
-    assert firestore_emulator.address
-    service = FirestoreSessionService(project=f"demo-{uuid.uuid4().hex[:20]}")
-    await service.create_session(app_name="shop", user_id="ada", session_id="s1", state={"name": "Ada"})
     body = f'print("here"); set_variable({name!r}, 1); set_variable("b", 1); return 1'
 
     run = await ran(make(sessions=service), body)
     assert (error_of(run).type, run.stdout, run.event_id) == ("InvalidInputError", "here\n", None)
     assert (run.result, run.variables) == ({"error": str(run.error)}, {"name": "Ada"})
     assert (await stored(service)).state == {"name": "Ada"}
-    await service.close()
+
+
+TOOLS = [
+    PythonTool(
+        name="count",
+        code=tool('set_variable("count", (get_variable("count") or 0) + n)', name="count", parameters="n"),
+    ),
+    PythonTool(name="crash", code=tool("import os; os._exit(3)", name="crash")),
+]
+
+
+@pytest.mark.parametrize("service", ["Firestore"], indirect=True)
+async def test_what_a_run_changed_is_there_for_the_next_process(
+    service: BaseSessionService, project: str, bubblewrap: BubblewrapSandbox
+) -> None:
+    """Removals, None and numbers included, as tools that it called changed them. What fails changes nothing.
+
+    A called tool whose process ends is an error for its caller, who may go on.
+    """
+    body = """
+        calls = [async_tools.count({"n": n}) for n in (1, 2)]
+        set_variable("ratio", 3.0)
+        set_variable("none", None)
+        remove_variable("name")
+        tools.count({"n": 10})
+        crashed = tools.crash({})
+        return [*(call().ok for call in calls), crashed.status_code, crashed.reason.split(":")[0]]
+    """
+    first = PythonRuntime(service, tools=TOOLS, sandbox=bubblewrap)
+    assert await result_of(first, body) == [True, True, 500, "SandboxCrashError"]
+    with pytest.raises(SandboxCrashError):
+        await ran(first, 'set_variable("lost", 1); import os; os._exit(3)')
+
+    others = FirestoreSessionService(project=project)
+    seen = await result_of(PythonRuntime(others, tools=TOOLS, sandbox=bubblewrap), "return context.state")
+    assert seen == {"ratio": 3.0, "none": None, "count": seen["count"]}
+    assert isinstance(seen["ratio"], float)
+    assert len((await stored(others)).events) == 1
+    await others.close()
 
 
 async def test_code_sees_as_many_events_as_it_is_to(service: BaseSessionService, make: Make) -> None:
@@ -190,11 +232,15 @@ async def test_runtimes_that_count_at_once_lose_no_count(service: BaseSessionSer
 @pytest.mark.usefixtures("passing")  # what fails is tried again until its deadline, which passes at once
 @pytest.mark.parametrize("arrives", [True, False])
 async def test_a_run_whose_outcome_is_unknown_is_tried_again_and_stored_once(
-    firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch, make: Make, *, arrives: bool
+    firestore_emulator: Emulator,
+    project: str,
+    monkeypatch: pytest.MonkeyPatch,
+    make: Make,
+    *,
+    arrives: bool,
 ) -> None:
     """Whether the first try had arrived or not."""
     first: Fault = Lose() if arrives else Refuse("UNAVAILABLE")
-    project = f"demo-{uuid.uuid4().hex[:20]}"
     body = 'set_variable("count", (get_variable("count") or 0) + 1)'
     with FirestoreProxy(firestore_emulator.address) as proxy:
         monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
@@ -275,10 +321,8 @@ class Asking(BaseAgent):
         )
 
 
-async def test_code_runs_in_a_turn_of_adks_runner(firestore_emulator: Emulator, make: Make) -> None:
+async def test_code_runs_in_a_turn_of_adks_runner(project: str, make: Make) -> None:
     """On a service that merges: the runner appends to the session as it had it before."""
-    assert firestore_emulator.address
-    project = f"demo-{uuid.uuid4().hex[:20]}"
     said = types.Content(role="user", parts=[types.Part(text="Hi")])
     sessions = FirestoreSessionService(project=project, on_conflict="merge")
     await sessions.create_session(app_name="shop", user_id="ada", session_id="s1")

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,24 @@ def unfiltered(environment_folder: Path) -> Iterator[BubblewrapSandbox]:
     """The same with every system call: what namespaces and rights alone keep out."""
     made = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, preload=())
     yield from _started(made, program=lambda: _ALLOW_ALL)
+
+
+Makes = Callable[..., BubblewrapSandbox]
+
+
+@pytest.fixture
+async def fresh(environment_folder: Path) -> AsyncIterator[Makes]:
+    """Make sandboxes of a test's own, which run text."""
+    made: list[BubblewrapSandbox] = []
+
+    def make(**options: Any) -> BubblewrapSandbox:
+        given = {"entry": ENTRY, "environment": environment_folder, "preload": (), **options}
+        made.append(BubblewrapSandbox(**given))
+        return made[-1]
+
+    yield make
+    for each in made:
+        await each.close()
 
 
 def _started(

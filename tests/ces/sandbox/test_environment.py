@@ -1,18 +1,15 @@
 """Find the interpreter for user code, and report an environment that cannot be used."""
 
-import asyncio
 import io
 import json
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from gcp_adk_store.ces.sandbox import (
-    BubblewrapSandbox,
     InterpreterWarning,
     SandboxUnavailableError,
     default_folder,
@@ -21,7 +18,7 @@ from gcp_adk_store.ces.sandbox import (
 )
 from gcp_adk_store.ces.sandbox.environment import PACKAGES, carry_code, find_interpreter, installed_folder
 from gcp_adk_store.cli.command import command
-from tests.ces.sandbox.conftest import ENTRY, run_in
+from tests.ces.sandbox.conftest import Makes, run_in
 
 NAMES = ("PATH", "HOME", "PYENV_ROOT", "XDG_CACHE_HOME", "ADK_STORE_CES_ENVIRONMENT")
 
@@ -44,6 +41,11 @@ def says(path: Path, version: str, implementation: str = "cpython") -> Path:
     path.write_text(f"#!/bin/sh\necho '{json.dumps(described)}'\n")
     path.chmod(0o755)
     return path
+
+
+def names_in(folder: Path) -> set[str]:
+    """Return what is in *folder*."""
+    return {each.name for each in folder.iterdir()}
 
 
 def test_the_newest_of_pyenv_is_taken_and_then_the_path_is_looked_at(
@@ -136,7 +138,7 @@ def test_it_says_why_it_cannot_install(tmp_path: Path, folder: str, options: lis
     assert says in ran.stderr
     assert ran.output.startswith(f"{named}: installing {', '.join(PACKAGES)} by pip, some 90 MB\n")
     assert "dear" == (tmp_path / "precious/file").read_text()
-    assert ["precious"] == [path.name for path in tmp_path.iterdir()]
+    assert {"precious"} == names_in(tmp_path)
 
 
 def test_an_environment_that_does_not_fit_is_reported(environment_folder: Path, tmp_path: Path) -> None:
@@ -168,17 +170,12 @@ def test_only_the_named_packages_are_carried_inside() -> None:
     assert {"tests/ces/sandbox/entry/__init__.py", "tests/ces/sandbox/entry/code.py"} == {*found[3:]}
 
 
-def test_a_run_adds_nothing_to_its_environment(environment_folder: Path, tmp_path: Path) -> None:
+async def test_a_run_adds_nothing_to_its_environment(
+    environment_folder: Path, tmp_path: Path, fresh: Makes
+) -> None:
     """Who runs code may have no right to write there, and each release would leave something."""
-    (tmp_path / "interpreter.json").write_bytes((environment_folder / "interpreter.json").read_bytes())
-    (tmp_path / "site").symlink_to(environment_folder / "site")
+    for name in ("interpreter.json", "site"):
+        (tmp_path / name).symlink_to(environment_folder / name)
 
-    async def runs() -> Any:
-        box = BubblewrapSandbox(entry=ENTRY, environment=tmp_path, preload=())
-        try:
-            return await run_in(box, "result = 1")
-        finally:
-            await box.close()
-
-    assert 1 == asyncio.run(runs())
-    assert {"interpreter.json", "site"} == {each.name for each in tmp_path.iterdir()}
+    assert 1 == await run_in(fresh(environment=tmp_path), "result = 1")
+    assert {"interpreter.json", "site"} == names_in(tmp_path)

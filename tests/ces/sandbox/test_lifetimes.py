@@ -24,7 +24,7 @@ from gcp_adk_store.ces.sandbox import (
     SandboxUnavailableError,
 )
 from gcp_adk_store.ces.sandbox.zygotes import ZygoteProcess
-from tests.ces.sandbox.conftest import ENTRY, no_host, processes_of_runs, run_in, zygotes
+from tests.ces.sandbox.conftest import ENTRY, Makes, no_host, processes_of_runs, run_in, zygotes
 from tests.support.ended import has_ended
 from tests.support.lengths import at_length
 
@@ -194,11 +194,10 @@ def nothing_is_started(error: Exception) -> Callable[..., None]:
     ],
 )
 async def test_a_sandbox_that_does_not_start_is_reported_to_who_waits_and_starts_later(
-    environment_folder: Path, of: Any, name: str, error: Exception, shown: type[Exception]
+    fresh: Makes, of: Any, name: str, error: Exception, shown: type[Exception]
 ) -> None:
     """Nobody waits for a start that never began."""
-    box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, preload=())
-    before = descriptors()
+    box, before = fresh(), descriptors()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(of, name, nothing_is_started(error))
         for _ in range(2):
@@ -206,10 +205,7 @@ async def test_a_sandbox_that_does_not_start_is_reported_to_who_waits_and_starts
                 await run_in(box, "result = 1")
     assert len(descriptors()) == len(before)
 
-    try:
-        assert 1 == await run_in(box, "result = 1")
-    finally:
-        await box.close()
+    assert 1 == await run_in(box, "result = 1")
 
 
 async def test_a_process_that_is_ended_before_it_begins_is_made_again_and_ends_no_other(
@@ -236,38 +232,33 @@ async def test_a_process_that_is_ended_before_it_begins_is_made_again_and_ends_n
         await other
 
 
-async def test_hundreds_of_runs_can_be_asked_for_at_once(environment_folder: Path) -> None:
+async def test_hundreds_of_runs_can_be_asked_for_at_once(fresh: Makes) -> None:
     """More than fit into the queue of a socket."""
-    box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, preload=(), runs_at_once=RUNS)
-    try:
-        found = await asyncio.gather(*(run_in(box, f"result = {number}") for number in range(RUNS)))
-    finally:
-        await box.close()
+    box = fresh(runs_at_once=RUNS)
+
+    found = await asyncio.gather(*(run_in(box, f"result = {number}") for number in range(RUNS)))
 
     assert list(range(RUNS)) == found
     assert RUNS == box.runs_at_once
 
 
-async def test_a_sandbox_that_was_ended_or_closed_starts_again(environment_folder: Path) -> None:
+async def test_a_sandbox_that_was_ended_or_closed_starts_again(fresh: Makes) -> None:
     """A run that was under way gets an error; closing twice, and before a start, is nothing."""
-    box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, preload=())
+    box = fresh()
     await box.close()
     before = zygotes()
-    try:
-        running = await begun(box)
-        # Not the run's own: its keeper would report that, if it was faster.
-        for number in sorted(zygotes() - before - processes_of_runs()):
-            with contextlib.suppress(ProcessLookupError):  # ended with another of them
-                os.kill(number, signal.SIGKILL)
-        with pytest.raises(SandboxCrashError, match="ended while"):
-            await running
-        assert 1 == await run_in(box, "result = 1")
-    finally:
-        await box.close()
+    running = await begun(box)
+    # Not the run's own: its keeper would report that, if it was faster.
+    for number in sorted(zygotes() - before - processes_of_runs()):
+        with contextlib.suppress(ProcessLookupError):  # ended with another of them
+            os.kill(number, signal.SIGKILL)
+    with pytest.raises(SandboxCrashError, match="ended while"):
+        await running
+    assert 1 == await run_in(box, "result = 1")
+    for _ in range(2):
         await box.close()
     assert set() == zygotes() - before
     assert 1 == await run_in(box, "result = 1")
-    await box.close()
 
 
 HOST = """

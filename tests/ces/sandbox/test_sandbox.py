@@ -20,7 +20,7 @@ from gcp_adk_store.ces.sandbox import (
     SandboxUnavailableError,
     UnsafeSandboxWarning,
 )
-from tests.ces.sandbox.conftest import ENTRY, Run, no_host, run_in
+from tests.ces.sandbox.conftest import ENTRY, Makes, Run, no_host, run_in
 
 THREADS = """
 import threading
@@ -147,37 +147,15 @@ def test_a_user_without_rights_has_the_same_sandbox(environment_folder: Path) ->
 
 
 async def test_what_is_missing_is_named_with_the_command_that_installs_it(
-    environment_folder: Path, tmp_path: Path
+    fresh: Makes, tmp_path: Path
 ) -> None:
     """bubblewrap, the environment, the entry."""
-    without = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, bwrap=str(tmp_path / "bwrap"))
     with pytest.raises(SandboxUnavailableError, match="apt-get install --no-install-recommends bubblewrap"):
-        await without.start()
-    empty = BubblewrapSandbox(entry=ENTRY, environment=tmp_path)
+        await fresh(bwrap=str(tmp_path / "bwrap")).start()
     with pytest.raises(SandboxUnavailableError, match="gcp-adk-store ces install"):
-        await run_in(empty, "result = 1")
-    nowhere = BubblewrapSandbox(entry="tests.ces.sandbox.entry.absent:run", environment=environment_folder)
+        await run_in(fresh(environment=tmp_path), "result = 1")
     with pytest.raises(SandboxUnavailableError, match="ModuleNotFoundError"):
-        await nowhere.start()
-
-
-async def test_why_bubblewrap_does_not_start_is_reported(environment_folder: Path, tmp_path: Path) -> None:
-    """As it said it; and how namespaces are allowed, where it is they that are not."""
-    refuses = tmp_path / "bwrap"
-    for said, is_of_rights in (
-        ("bwrap: No permissions to create new namespace", True),
-        ("bwrap: setting up uid map: Permission denied", True),
-        ("bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted", True),
-        ("bwrap: Unknown option --clearenv", False),
-    ):
-        refuses.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
-        refuses.chmod(0o755)
-        box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, bwrap=str(refuses))
-        with pytest.raises(SandboxUnavailableError) as caught:
-            await box.start()
-
-        assert said in str(caught.value)
-        assert is_of_rights == ("user namespaces" in str(caught.value))
+        await fresh(entry="tests.ces.sandbox.entry.absent:run").start()
 
 
 REFUSES = """
@@ -187,23 +165,37 @@ with socket.socket(fileno=int(sys.argv[-1])) as host:
     os.write(status, json.dumps({"failed": sys.argv[1]}).encode())
     host.recv(1)
 """
+OF_SANDBOX = "echo '{said}' >&2; exit 1"
+OF_PROCESS = "exec {python} {folder}/refuses.py '{said}' \"$@\""
 
 
-async def test_what_the_kernel_refuses_a_process_is_reported_at_the_start(
-    environment_folder: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("refuses", "said", "is_of_rights"),
+    [
+        (OF_SANDBOX, "bwrap: No permissions to create new namespace", True),
+        (OF_SANDBOX, "bwrap: setting up uid map: Permission denied", True),
+        (OF_SANDBOX, "bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted", True),
+        (OF_SANDBOX, "bwrap: Unknown option --clearenv", False),
+        (OF_PROCESS, "unshare: No space left on device", True),
+        (OF_PROCESS, "out of processes", False),
+    ],
+)
+async def test_why_a_sandbox_or_its_process_does_not_start_is_reported(
+    refuses: str, said: str, fresh: Makes, tmp_path: Path, *, is_of_rights: bool
 ) -> None:
-    """As where bubblewrap gets its namespaces, and a process of a run none of its own."""
-    stands_in = tmp_path / "bwrap"
-    (tmp_path / "refuses.py").write_text(REFUSES)
-    for said, is_of_rights in (("unshare: No space left on device", True), ("out of processes", False)):
-        stands_in.write_text(f"#!/bin/sh\nexec {sys.executable} {tmp_path}/refuses.py '{said}' \"$@\"\n")
-        stands_in.chmod(0o755)
-        box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, bwrap=str(stands_in))
-        with pytest.raises(SandboxUnavailableError, match=f"process .* not be started: {said}") as caught:
-            await box.start()
-        await box.close()
+    """As it was said; and how namespaces are allowed, where it is they that are not.
 
-        assert is_of_rights == ("user namespaces" in str(caught.value))
+    bubblewrap may get its namespaces, and a process of a run none of its own.
+    """
+    (tmp_path / "refuses.py").write_text(REFUSES)
+    bwrap = tmp_path / "bwrap"
+    bwrap.write_text("#!/bin/sh\n" + refuses.format(said=said, python=sys.executable, folder=tmp_path))
+    bwrap.chmod(0o755)
+    what = "sandbox" if refuses == OF_SANDBOX else "process of the code"
+
+    with pytest.raises(SandboxUnavailableError, match=f"the {what} could not be started: {said}") as caught:
+        await fresh(bwrap=str(bwrap)).start()
+    assert is_of_rights == ("user namespaces" in str(caught.value))
 
 
 async def test_without_a_sandbox_code_is_warned_of_and_does_the_same() -> None:
