@@ -7,6 +7,7 @@ other process, no environment. ``docs/ces-sandbox.md`` says what protects from w
 import asyncio
 import json
 import os
+import re
 import shutil
 import threading
 from collections.abc import Callable, Mapping
@@ -36,6 +37,7 @@ import sys; sys.path.insert(0, {_CODE!r})
 import {_ZYGOTE} as inside; inside.main(sys.argv[1], int(sys.argv[2]))"""
 _NOBODY: Final = 65_534
 _ZONES: Final = "/usr/share/zoneinfo"
+_RIGHTS: Final = re.compile(r"^CapEff:\s*([0-9a-f]+)$", re.MULTILINE)
 _SYS_ADMIN: Final = 1 << 21
 _ATTEMPTS: Final = 3
 """If a zygote ends, a process of it does not begin, and a second is refused."""
@@ -161,7 +163,8 @@ class BubblewrapSandbox:
     def _command(self, code: BinaryIO) -> list[str]:
         """Return the command of a zygote, without the number of its socket, and fill *code*."""
         bwrap = path_of_bubblewrap(self.bwrap)
-        environment = open_environment(self.environment or installed_folder())
+        folder = (self.environment or installed_folder()).absolute()  # bubblewrap starts in another one
+        environment = open_environment(folder)
         carry_code([_ZYGOTE, self.entry.partition(":")[0]], code)
         is_root = _is_privileged()
         config = {
@@ -171,10 +174,13 @@ class BubblewrapSandbox:
             "uid": _NOBODY if is_root else None,
             "filter": program().hex(),
         }
-        return [*_command(bwrap, environment, code.fileno(), is_root=is_root), json.dumps(config)]
+        return [
+            *_command(bwrap, environment, folder / "site", code.fileno(), is_root=is_root),
+            json.dumps(config),
+        ]
 
 
-def _command(bwrap: str, environment: Environment, code: int, *, is_root: bool) -> list[str]:
+def _command(bwrap: str, environment: Environment, site: Path, code: int, *, is_root: bool) -> list[str]:
     interpreter = environment.interpreter
     seen = [interpreter.executable, *interpreter.library, *environment.libraries]
     # Folders that bubblewrap makes by itself are its user's alone, and a run is another user.
@@ -199,7 +205,7 @@ def _command(bwrap: str, environment: Environment, code: int, *, is_root: bool) 
         *("--die-with-parent", "--new-session", "--clearenv", "--hostname", "sandbox"),
         *(word for pair in _variables(environment).items() for word in ("--setenv", *pair)),
         *binds,
-        *("--ro-bind", str(environment.site), _SITE, "--perms", "0444", "--ro-bind-data", str(code), _CODE),
+        *("--ro-bind", str(site), _SITE, "--perms", "0444", "--ro-bind-data", str(code), _CODE),
         *("--ro-bind-try", _ZONES, _ZONES),
         *(word for path in DEVICES for word in ("--dev-bind", path, path)),
         *("--dir", "/tmp", "--proc", "/proc", "--remount-ro", "/", "--chdir", "/"),  # noqa: S108  # inside
@@ -222,8 +228,5 @@ def _variables(environment: Environment) -> dict[str, str]:
 
 def _is_privileged() -> bool:
     """Whether this process is root with all rights, unlike root in a container."""
-    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
-        name, _, value = line.partition(":")
-        if name == "CapEff":
-            return os.geteuid() == 0 and bool(int(value, 16) & _SYS_ADMIN)
-    return False
+    found = _RIGHTS.search(Path("/proc/self/status").read_text(encoding="utf-8"))
+    return os.geteuid() == 0 and found is not None and bool(int(found[1], 16) & _SYS_ADMIN)

@@ -10,8 +10,8 @@ This library's own part that runs inside is carried there by each sandbox, so no
 
 import contextlib
 import importlib.util
-import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +19,7 @@ import tempfile
 import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
@@ -113,16 +113,20 @@ _FORMAT: Final = 1
 _CLONE: Final = Path(__file__).parents[3]
 """Where this package lies beside its project's files, if it does."""
 _DESCRIPTION: Final = "interpreter.json"
-_EXTRA_LIBRARIES: Final = ("libgcc_s.so.1",)
-"""Opened by the C library when a thread ends, so no file names them."""
+_LINKED: Final = re.compile(r"^\t(?:.* => )?(/.*) \(0x", re.MULTILINE)
+"""What ``ldd`` says of a library that it found."""
+_OF_THREADS: Final = "libgcc_s.so.1"
+"""Opened by the C library when a thread ends, so no file names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Description:
-    """What is written of an environment."""
+class Environment:
+    """An environment that is installed, as its folder describes it."""
 
     interpreter: Interpreter
+    """What runs in it."""
     libraries: tuple[str, ...]
+    """Paths of the shared libraries that it needs, as the loader looks for them."""
     format: int = _FORMAT
     packages: tuple[str, ...] = PACKAGES
 
@@ -131,24 +135,7 @@ class _Description:
             raise ValueError("it is of another release")
 
 
-_READ: Final = TypeAdapter(_Description)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
-    """An environment that is installed."""
-
-    folder: Path
-    """Where it is."""
-    interpreter: Interpreter
-    """What runs in it."""
-    libraries: tuple[str, ...]
-    """Paths of the shared libraries that it needs, as the loader looks for them."""
-
-    @property
-    def site(self) -> Path:
-        """The folder of its packages."""
-        return self.folder / "site"
+_ENVIRONMENT: Final = TypeAdapter(Environment)
 
 
 def default_folder() -> Path:
@@ -179,9 +166,8 @@ def open_environment(folder: Path) -> Environment:
     Raises:
         SandboxUnavailableError: the environment or its interpreter is missing.
     """
-    folder = folder.absolute()  # what is mounted is looked for from elsewhere
     try:
-        described = _READ.validate_json((folder / _DESCRIPTION).read_bytes())
+        found = _ENVIRONMENT.validate_json((folder / _DESCRIPTION).read_bytes())
     except FileNotFoundError as exc:
         raise SandboxUnavailableError(
             f"what user code runs in is not installed in {folder}; install it:\n  gcp-adk-store ces install"
@@ -191,7 +177,6 @@ def open_environment(folder: Path) -> Environment:
     except ValueError as exc:
         says = f"{folder} is damaged, or was installed by another release; {_ANEW}"
         raise SandboxUnavailableError(says) from exc
-    found = Environment(folder=folder, interpreter=described.interpreter, libraries=described.libraries)
     for path in (found.interpreter.executable, *found.interpreter.library, *found.libraries):
         if not Path(path).exists():
             raise SandboxUnavailableError(f"{path} is gone, which {folder} was made for; {_ANEW}")
@@ -221,9 +206,8 @@ def install_environment(folder: Path, *, python: str | None = None) -> Environme
             options = ["--quiet", "--disable-pip-version-check", "--no-warn-script-location"]
             target = ["--target", str(made / "site")]
             _run([*_pip(interpreter, Path(tools)), "install", *options, *target, *PACKAGES])
-        libraries = tuple(_libraries(interpreter, made / "site"))
-        description = _Description(interpreter=interpreter, libraries=libraries)
-        (made / _DESCRIPTION).write_text(json.dumps(asdict(description), indent=2), encoding="utf-8")
+        found = Environment(interpreter=interpreter, libraries=_libraries(interpreter, made / "site"))
+        (made / _DESCRIPTION).write_bytes(_ENVIRONMENT.dump_json(found, indent=2))
         if folder.exists():
             shutil.rmtree(folder)
         made.rename(folder)
@@ -258,13 +242,12 @@ def _pip(interpreter: Interpreter, folder: Path) -> list[str]:
     return [f"{folder}/bin/python", "-m", "pip"]
 
 
-def _libraries(interpreter: Interpreter, site: Path) -> list[str]:
+def _libraries(interpreter: Interpreter, site: Path) -> tuple[str, ...]:
     """Return the shared libraries that the interpreter and all extension modules are linked to."""
-    modules = [
-        str(path) for root in (*map(Path, interpreter.library), site) for path in sorted(root.rglob("*.so*"))
-    ]
     inside = tuple(f"{root}/" for root in (*interpreter.library, site))
-    modules = [each for each in modules if "/site-packages/" not in each.removeprefix(str(site))]
+    modules = [str(path) for root in interpreter.library for path in Path(root).rglob("*.so*")]
+    modules = [each for each in modules if "/site-packages/" not in each]  # the host's own
+    modules += map(str, site.rglob("*.so*"))
     loader = shutil.which("ldd")
     if loader is None:
         raise SandboxUnavailableError(
@@ -274,16 +257,10 @@ def _libraries(interpreter: Interpreter, site: Path) -> list[str]:
     listed = subprocess.run(
         [loader, interpreter.executable, *modules], capture_output=True, text=True, check=False
     ).stdout
-    found = set()
-    for line in listed.splitlines():
-        name, arrow, place = line.strip().partition(" => ")
-        path = (place if arrow else name).partition(" (")[0]
-        if path.startswith("/") and not path.endswith(":") and not path.startswith(inside):
-            found.add(path)
-    for name in _EXTRA_LIBRARIES:
-        beside = {str(Path(path).parent / name) for path in found if Path(path).name.startswith("libc.so")}
-        found.update(path for path in beside if Path(path).exists())
-    return sorted(found)
+    found = {path for path in _LINKED.findall(listed) if not path.startswith(inside)}
+    beside = [Path(path).with_name(_OF_THREADS) for path in found if Path(path).name.startswith("libc.so")]
+    found.update(str(path) for path in beside if path.exists())
+    return tuple(sorted(found))
 
 
 def carry_code(modules: Sequence[str], place: BinaryIO) -> None:

@@ -47,7 +47,7 @@ def test_all_holds_on_the_platforms_python_and_packages(ces_environment: Path, t
             "PATH": os.environ["PATH"],
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONPATH": os.pathsep.join(map(str, (ROOT, environment.site, tmp_path))),
+            "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ces_environment / "site", tmp_path))),
         },
     )
 
