@@ -11,6 +11,7 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -23,7 +24,14 @@ from gcp_adk_store.ces.sandbox.environment import (
 )
 from gcp_adk_store.ces.sandbox.frames import encoded
 from gcp_adk_store.ces.sandbox.inside.keeping import DEVICES
-from gcp_adk_store.ces.sandbox.interface import GUEST, Answer, Clock, Limits, SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.interface import (
+    GUEST,
+    Answer,
+    Clock,
+    Limits,
+    SandboxUnavailableError,
+    reported,
+)
 from gcp_adk_store.ces.sandbox.seccomp import program
 from gcp_adk_store.ces.sandbox.supervision import supervise
 from gcp_adk_store.ces.sandbox.zygotes import Zygote, ZygoteProcess
@@ -94,16 +102,12 @@ class BubblewrapSandbox:
     ) -> dict[str, Any]:
         """Run the entry once, in a process of its own; see ``Sandbox.run``."""
         first = await encoded("request", request, limits)
-        clock = clock or Clock()
+        clock, printed = clock or Clock(), bytearray()
         async with self._limiter.permit():
             # The clock of the keeper ignores stops; it is for a host that does not end a run in time.
             process = await self._started(replace(limits, wall_s=limits.wall_s + clock.longest_stop_s))
-            try:
-                return await supervise(
-                    process, first, answer, limits=limits, on_output=on_output, clock=clock
-                )
-            finally:
-                process.close()
+            with reported(lambda: printed.decode(errors="replace"), on_output), closing(process):
+                return await supervise(process, first, answer, printed, limits=limits, clock=clock)
 
     async def start(self) -> None:
         """Start the sandbox and a process in it, before its first run.

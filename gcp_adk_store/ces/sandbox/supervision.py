@@ -6,7 +6,7 @@ import io
 import os
 import signal
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Final
 
 from gcp_adk_store.ces.sandbox.frames import FrameReader, encoded
@@ -20,7 +20,6 @@ from gcp_adk_store.ces.sandbox.interface import (
     SandboxOutputError,
     SandboxProtocolError,
     SandboxTimeoutError,
-    reported,
 )
 from gcp_adk_store.ces.sandbox.zygotes import Ended, ZygoteProcess, receive
 
@@ -36,29 +35,18 @@ async def supervise(
     process: ZygoteProcess,
     request: bytes,
     answer: Answer,
+    printed: bytearray,
     *,
     limits: Limits,
-    on_output: Callable[[str], None] | None,
     clock: Clock,
 ) -> dict[str, Any]:
     """Send *request* to *process*, return its result, and wait for its end; raises as ``Sandbox.run``.
 
-    A cancellation takes effect when the process has ended. The caller must close the process.
+    *printed* gets its output. A cancellation takes effect when the process has ended. The caller must close
+    the process.
     """
-    printed = bytearray()
     collecting = asyncio.create_task(_collect(process.output, printed, limits))
     talking = asyncio.create_task(Conversation(process.frames, answer, limits).run(request))
-    with reported(lambda: printed.decode(errors="replace"), on_output):
-        return await _result(process, talking, collecting, limits, clock)
-
-
-async def _result(
-    process: ZygoteProcess,
-    talking: _Talking,
-    collecting: _Collecting,
-    limits: Limits,
-    clock: Clock,
-) -> dict[str, Any]:
     result: dict[str, Any] | None = None
     failure: SandboxError | None = None
     is_killed = False
