@@ -260,7 +260,7 @@ def declaration_of(name: str, tool: Tool) -> dict[str, Any]:
             required = [each.name for each in shown if each.required]
             of_session = operation.body_of_session
             if operation.body is not None and not of_session.expression:
-                properties["body"] = dict(_OBJECT) if of_session or "json" in operation.body else {}
+                properties["body"] = dict(_OBJECT) if of_session or operation.takes_json else {}
                 required += ["body"] if operation.body_required else []
             return declared(name, operation.description, properties, required)
         case MockTool():

@@ -23,6 +23,7 @@ from gcp_adk_store.ces.tools.session_fields import (
     SessionValues,
     UnfillableError,
     is_marked,
+    own_mark,
     require_free,
     session_fields,
     text_of,
@@ -56,14 +57,14 @@ class Operation:
     """Why the session cannot give what the document marks; such an operation is refused."""
 
     def request(
-        self, args: Mapping[str, Any], headers: Mapping[str, str], session: SessionValues | None = None
+        self, args: Mapping[str, Any], headers: Mapping[str, str], session: SessionValues
     ) -> Outgoing:
         """Return the request for *args*; arguments that are not parameters are fields of the body.
 
         Args:
             args: The arguments. Those that are values of the session are replaced by these.
             headers: Sent too.
-            session: Of this request alone. By default one without a value.
+            session: Of this request alone.
 
         Raises:
             ArgumentsError: an argument is missing, unknown, or does not fit its place. Or the session
@@ -71,7 +72,6 @@ class Operation:
         """
         if self.unfillable:
             raise ArgumentsError(f"{self.name} is not called: {self.unfillable}")
-        session = session or SessionValues()
         filled = self._filled(args, session)
         path, params, cookies, sent = self.path, [], [], {}
         for each in self.parameters:
@@ -90,21 +90,25 @@ class Operation:
         if cookies:
             sent["Cookie"] = "; ".join(cookies)
         body = self._body(args, session)
-        is_json = self.body is not None and "json" in self.body
         as_form = self.body == FORM and isinstance(body, dict)
         if body is not None and not as_form:
             sent["Content-Type"] = str(self.body)
-            if not is_json and not isinstance(body, str):
+            if not self.takes_json and not isinstance(body, str):
                 raise ArgumentsError(f"the body is {self.body}: give it as text, in the argument body")
         return Outgoing(
             method=self.method.upper(),
             url=self.server.rstrip("/") + path,
             params=params or None,
             headers={**sent, **headers},
-            data=None if is_json else body,
-            json=body if is_json else None,
+            data=None if self.takes_json else body,
+            json=body if self.takes_json else None,
             leaves_origin=False,
         )
+
+    @property
+    def takes_json(self) -> bool:
+        """Whether its body is JSON."""
+        return self.body is not None and "json" in self.body
 
     def _filled(self, args: Mapping[str, Any], session: SessionValues) -> dict[str, Any]:
         """Return the arguments of all parameters: the caller's, and in their place what the session gives."""
@@ -124,12 +128,9 @@ class Operation:
     def _query(self, parameter: Parameter, value: Any) -> list[tuple[str, str]]:
         """Return the names and values of one parameter; none has the name of what the session gives."""
         ours = parameter.of_session
-        if isinstance(value, Mapping) and not ours.expression:
-            every = [each for each in self.parameters if each.of_session and parameter.spreads]
-            taken = {
-                *ours.members,
-                *(name for each in every for name in (each.name, *each.of_session.members)),
-            }
+        if parameter.spreads and isinstance(value, Mapping) and not ours.expression:
+            every = [each for each in self.parameters if each.of_session]
+            taken = {name for each in every for name in (each.name, *each.of_session.members)}
             names = (str(name) for name in value if name not in ours.members)
             require_free(names, taken, f"the argument {parameter.name}")
         return parameter.query(value)
@@ -140,7 +141,7 @@ class Operation:
         if not ours:
             return body
         body = ours.filled({} if body is None else body, session, "the body")
-        if ours.expression and "json" not in str(self.body):
+        if ours.expression and not self.takes_json:
             return None if body is None else text_of(body)
         return None if body == {} else body
 
@@ -276,11 +277,8 @@ class _Document:
     def _operation(self, path: str, item: Mapping[str, Any], method: str) -> Operation:
         where = f"{method.upper()} {path}"
         spec = _mapping(item[method], where)
-        parameters: dict[tuple[str, str], tuple[Parameter, Mapping[str, Any]]] = {}
-        for found in (*_list(item, "parameters", where), *_list(spec, "parameters", where)):
-            described = self._resolved(found, where)
-            parameter = Parameter.of(described, where)
-            parameters[parameter.name, parameter.place] = parameter, described
+        listed = (*_list(item, "parameters", where), *_list(spec, "parameters", where))
+        parameters = [Parameter.of(self._resolved(each, where), where) for each in listed]
         body = self._resolved(spec.get("requestBody") or {}, where)
         operation = Operation(
             name=_name(spec, method, path),
@@ -288,24 +286,18 @@ class _Document:
             path=path,
             server=_absolute(self.server) if self.server else _server(spec, item, self.root),
             description=str(spec.get("description") or spec.get("summary") or ""),
-            parameters=tuple(each for each, _ in parameters.values()),
+            parameters=tuple({(each.name, each.place): each for each in parameters}.values()),
             body=_media_type(_mapping(body.get("content") or {}, where)),
             body_required=bool(body.get("required")),
         )
         if not self.marked:
             return operation
         try:
-            return self._of_session(operation, [*parameters.values()], body, where)
+            return self._of_session(operation, body, where)
         except UnfillableError as exc:
             return replace(operation, unfillable=f"{exc}, so the session cannot give its value ({MARK})")
 
-    def _of_session(
-        self,
-        operation: Operation,
-        parameters: Sequence[tuple[Parameter, Mapping[str, Any]]],
-        request_body: Mapping[str, Any],
-        where: str,
-    ) -> Operation:
+    def _of_session(self, operation: Operation, request_body: Mapping[str, Any], where: str) -> Operation:
         """Return *operation* with what the session gives of it.
 
         Raises:
@@ -314,26 +306,19 @@ class _Document:
         """
         resolve, media_type = partial(self._target, where=where), operation.body
         schemas_of: dict[str, list[Any]] = {}  # one argument is given to all parameters of its name
-        for each, spec in parameters:
-            media = spec.get("content")
-            schemas = [one.get("schema") for one in (media.values() if isinstance(media, Mapping) else ())]
-            schemas_of.setdefault(each.name, []).extend([_own_mark(spec), spec.get("schema"), *schemas])
+        for each in operation.parameters:
+            schemas_of.setdefault(each.name, []).extend(each.schemas)
         found = {name: session_fields(some, resolve, f"{where}, {name}") for name, some in schemas_of.items()}
-        for each, _ in parameters:
-            if (found[each.name].members or found[each.name].items) and not each.parts_fields:
+        for each in operation.parameters:
+            if found[each.name].in_part and not each.parts_fields:
                 raise UnfillableError(
                     f"a field is marked within {each.name}, whose fields are joined to a text"
                 )
         chosen = _mapping((request_body.get("content") or {}).get(media_type) or {}, where)
-        marks = [_own_mark(each) for each in (request_body, chosen) if media_type]
+        marks = [own_mark(each) for each in (request_body, chosen) if media_type]
         body = session_fields([*marks, chosen.get("schema")], resolve, where)
-        is_form, is_deep = media_type == FORM, any(not body.gives(name) for name in body.members)
-        if (
-            media_type
-            and "json" not in media_type
-            and (body.items or body.members)
-            and (is_deep or not is_form)
-        ):
+        is_flat = media_type == FORM and all(map(body.gives, body.members))
+        if body.in_part and not (operation.takes_json or is_flat):
             raise UnfillableError(f"a field is marked within a body of {media_type}")
         with_fields = (replace(each, of_session=found[each.name]) for each in operation.parameters)
         return replace(operation, parameters=tuple(with_fields), body_of_session=body)
@@ -343,7 +328,7 @@ class _Document:
         mark: dict[str, Any] = {}
         for _ in range(_MOST_REFERENCES):
             found = _mapping(node, where)
-            mark = {**_own_mark(found), **mark}
+            mark = {**own_mark(found), **mark}
             reference = found.get("$ref")
             if reference is None:
                 return {**found, **mark}
@@ -364,11 +349,6 @@ class _Document:
                 node = {str(index): item for index, item in enumerate(node)}
             node = _mapping(node, where).get(step.replace("~1", "/").replace("~0", "~"))
         return _mapping(node, where)
-
-
-def _own_mark(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *described* as a schema that has nothing but its mark."""
-    return {key: value for key, value in described.items() if key == MARK}
 
 
 def _server(*places: Mapping[str, Any]) -> str:

@@ -7,7 +7,13 @@ from typing import Any, Final, Literal, Self
 from urllib.parse import quote
 
 from gcp_adk_store.ces.http.fetching import Outgoing
-from gcp_adk_store.ces.tools.session_fields import ArgumentsError, SessionFields, SessionValues, text_of
+from gcp_adk_store.ces.tools.session_fields import (
+    ArgumentsError,
+    SessionFields,
+    SessionValues,
+    own_mark,
+    text_of,
+)
 from gcp_adk_store.errors import InvalidInputError
 
 _STYLES: Final = {
@@ -34,6 +40,8 @@ class Parameter:
     """``json`` where the document gives it a media type; else one of OpenAPI's."""
     explode: bool
     """Whether each item of a list or an object is a value of its own."""
+    schemas: tuple[Any, ...] = field(default=(), repr=False)
+    """All that the document says of its value, with what it marks."""
     of_session: SessionFields = field(default_factory=SessionFields)
     """What the session gives of it."""
 
@@ -50,13 +58,17 @@ class Parameter:
                 f"the OpenAPI document has at {where} an unknown kind of parameter {str(name)[:40]!r} in "
                 f"{str(place)[:40]!r}"
             )
-        style = "json" if spec.get("content") else str(spec.get("style") or _STYLES[place][0])
+        content = spec.get("content")
+        media = content.values() if isinstance(content, Mapping) else ()
+        schemas = (each.get("schema") for each in media if isinstance(each, Mapping))
+        style = "json" if content else str(spec.get("style") or _STYLES[place][0])
         return cls(
             name=name,
             place=place,
             required=bool(spec.get("required")) or place == "path",
             style=style,
             explode=bool(spec.get("explode", style == "form")),
+            schemas=(own_mark(spec), spec.get("schema"), *schemas),
         )
 
     @property

@@ -107,7 +107,12 @@ class SessionFields:
     """Whether the object has members that are the caller's too."""
 
     def __bool__(self) -> bool:
-        return bool(self.expression or self.members or self.items)
+        return bool(self.expression or self.in_part)
+
+    @property
+    def in_part(self) -> bool:
+        """Whether the session gives something within the value, and not the value itself."""
+        return bool(self.members or self.items)
 
     def gives(self, name: str) -> bool:
         """Whether the session gives the whole member *name*, and so hides it from callers."""
@@ -179,6 +184,11 @@ def is_marked(document: Any) -> bool:
         seen |= fresh.keys()
         waiting += fresh.values()
     return False
+
+
+def own_mark(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *described* as a schema that has nothing but its mark."""
+    return {key: value for key, value in described.items() if key == MARK}
 
 
 def expression_of(described: Mapping[str, Any], where: str) -> str:

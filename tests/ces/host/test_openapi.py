@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gcp_adk_store.ces import HttpPolicy, OpenApiTool
 from gcp_adk_store.ces.tools.openapi import operation_names
+from gcp_adk_store.ces.tools.session_fields import SessionValues
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.host.runs import KEY, Make, ran, result_of
 from tests.ces.host.web import Web
@@ -246,7 +247,7 @@ def test_a_parameter_is_spelt_in_its_style(fields: dict[str, Any], value: Any, s
     """Of lists and objects too."""
     operation = one_operation({"name": "p", **fields})
 
-    outgoing = operation.request({"p": value}, {})
+    outgoing = operation.request({"p": value}, {}, SessionValues())
     headers = {"header": outgoing.headers.get("p"), "cookie": outgoing.headers.get("Cookie")}
     assert {"query": outgoing.params or [], **headers}[fields["in"]] == sent
 
@@ -256,9 +257,9 @@ def test_a_part_of_a_path_is_always_needed() -> None:
     operation = one_operation({"name": "p", "in": "path"})
 
     with pytest.raises(ValueError, match="missing arguments: p"):
-        operation.request({}, {})
+        operation.request({}, {}, SessionValues())
     for value in ("../x", "..%2f", "a/../b", "?a", "#a", "\\..\\", "@evil.test", "//evil.test", "%2e%2e"):
-        url = httpx.URL(operation.request({"p": value}, {}).url)
+        url = httpx.URL(operation.request({"p": value}, {}, SessionValues()).url)
         assert (url.host, url.query, url.fragment) == ("a.test", b"", "")
         assert url.raw_path.decode() == "/v1/" + quote(value, safe="") + "/end"
     odd: list[tuple[dict[str, str], Any]] = [
@@ -268,7 +269,7 @@ def test_a_part_of_a_path_is_always_needed() -> None:
     ]
     for fields, argument in odd:
         with pytest.raises(ValueError, match="the argument p"):
-            one_operation({"name": "p", "in": "path", **fields}).request({"p": argument}, {})
+            one_operation({"name": "p", "in": "path", **fields}).request({"p": argument}, {}, SessionValues())
 
 
 def one_operation(parameter: dict[str, Any]) -> Any:

@@ -175,6 +175,7 @@ FILTER = {"name": "filter", "in": "query", "style": "deepObject", "schema": WHOS
         ({**QUERY, "schema": {"allOf": [USER]}}, MALLORY, [("user", "alice")]),
         ({**QUERY, "schema": of("User")}, MALLORY, [("user", "alice")]),
         (MARKED, MALLORY, [("user", "alice")]),
+        ({**QUERY, **USER, "content": {JSON: None}}, MALLORY, [("user", '"alice"')]),
         ({**QUERY, "content": {JSON: {"schema": USER}}}, MALLORY, [("user", '"alice"')]),
         (FILTER, {"filter": {**MALLORY, **NOTED}}, [("filter[note]", "n"), ("filter[user]", "alice")]),
     ],
