@@ -6,9 +6,9 @@ from typing import Any, Final, Self
 
 import pydantic
 
-from .contract import GUARDRAILS, IN_REQUEST, Callback, RequestError, parameters_of
+from .contract import GUARDRAILS, IN_REQUEST, Callback, parameters_of
 from .messages import Content, LlmRequest, LlmResponse, Tool
-from .models import MessageModel, Model, from_wire, plain, same_json, to_wire
+from .models import MessageModel, Model, OfRuntime, RequestError, from_wire, plain, same_json, to_wire
 
 OK: Final = "OK"
 TRIGGER: Final = "TRIGGER"
@@ -37,7 +37,7 @@ GUARDRAIL_GLOBALS: Final[dict[str, Any]] = {
 """What the code of guardrails finds beside the names of all code."""
 
 
-class GuardrailResultError(TypeError):
+class GuardrailResultError(OfRuntime, TypeError):
     """The callback of a guardrail returned no decision."""
 
 
@@ -101,7 +101,7 @@ class ToolResponse(dict[str, Any]):
         raise KeyError(key)
 
 
-class CallbackResultError(TypeError):
+class CallbackResultError(OfRuntime, TypeError):
     """A callback returned, or made of what it got, something that its kind does not allow."""
 
 

@@ -11,7 +11,7 @@ import pydantic
 
 from .contract import StateDelta
 from .messages import Content, Event, EventActions, Part
-from .models import Model, NotJsonError, plain, same_json
+from .models import Model, NotJsonError, OfRuntime, plain, same_json
 
 
 class CallbackContext(Model):
@@ -95,7 +95,7 @@ def _last_parts(events: list[Event], of_author: Callable[[Event], bool]) -> list
     return _parts(reversed([*takewhile(of_author, newest_first)]))
 
 
-class VariableTooLargeError(ValueError):
+class VariableTooLargeError(OfRuntime, ValueError):
     """A variable is larger than the platform takes; the whole turn would fail."""
 
 

@@ -193,7 +193,3 @@ class HostReply(TypedDict, total=False):
     """What the called tool changed; applied to the variables of the calling code."""
     error: dict[str, str]
     """``type`` and ``message``: ends the run, and no except clause of the code prevents it."""
-
-
-class RequestError(ValueError):
-    """The request is not valid."""

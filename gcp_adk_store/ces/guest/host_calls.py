@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any, Final
 
 from .context import Variables
+from .models import OfRuntime
 
 _FIRST_ERROR: Final = 400
 
@@ -65,16 +66,11 @@ Awaited = Callable[[], ExternalResponse]
 _REPLY: Final = {"status_code": int, "reason": str, "text": str}
 
 
-class RunEndingError(BaseException):
+class RunEndingError(OfRuntime):
     """The run is over; no ``except Exception`` of user code is meant to see it.
 
-    *kind* is what the error of the run is called: as the host refused a call, or by default that it could not
-    be asked.
+    Its class has the name of the error of the run: as the host refused a call, or that it could not be asked.
     """
-
-    def __init__(self, message: str, *, kind: str = "HostCallError") -> None:
-        super().__init__(message)
-        self.kind = kind
 
 
 class HostCalls:
@@ -104,9 +100,9 @@ class HostCalls:
         if self.ending is not None:
             raise self.ending
 
-    def end(self, error: RunEndingError) -> RunEndingError:
-        """Let the run be over for the first *error* that says so; return what is to be raised."""
-        self.ending = self.ending or error
+    def end(self, message: str, kind: str = "HostCallError") -> RunEndingError:
+        """Let the run be over, for the first reason that is given; return what is to be raised."""
+        self.ending = self.ending or type(kind, (RunEndingError,), {})(message)
         return self.ending
 
     def ask(self, call: Mapping[str, Any]) -> ExternalResponse:
@@ -151,14 +147,14 @@ class HostCalls:
             except (
                 Exception
             ) as exc:  # after any error of the channel, the code must not continue as if it had an answer
-                raise self.end(RunEndingError(f"the host could not be asked: {exc!r}")) from exc
+                raise self.end(f"the host could not be asked: {exc!r}") from exc
         if not isinstance(reply, dict):
-            raise self.end(RunEndingError(f"the host answered {type(reply).__name__}"))
+            raise self.end(f"the host answered {type(reply).__name__}")
         if error := reply.get("error"):
-            raise self.end(RunEndingError(error["message"], kind=error["type"]))
+            raise self.end(error["message"], error["type"])
         wrong = [name for name, kind in expected.items() if not isinstance(reply.get(name), kind)]
         if wrong or reply.get("id", call["id"]) != call["id"]:
-            raise self.end(RunEndingError(f"the host's answer to {call['id']} lacks {wrong or ['its id']}"))
+            raise self.end(f"the host's answer to {call['id']} lacks {wrong or ['its id']}")
         return reply
 
 
@@ -274,8 +270,7 @@ class Tools:
             return partial(self._call, name)
         if name.startswith("_"):
             raise AttributeError(f"{self._owner} has no attribute {name!r}")
-        says = unknown_tool(self._owner, name, self._names)
-        raise self._calls.end(RunEndingError(says, kind="UnknownToolError"))
+        raise self._calls.end(unknown_tool(self._owner, name, self._names), "UnknownToolError")
 
     def __dir__(self) -> Iterable[str]:
         return sorted(self._names)

@@ -16,7 +16,18 @@ and ``frame_depth`` is 100."""
 _MAX_INT_BITS: Final = 14_000  # Python turns integers into text up to 4,300 digits.
 
 
-class NotJsonError(TypeError):
+class OfRuntime(BaseException):
+    """An error of the runtime, which tracebacks show as one of Python's: by its name, without a module."""
+
+    def __init_subclass__(cls) -> None:
+        cls.__module__ = "builtins"
+
+
+class RequestError(OfRuntime, ValueError):
+    """The request is not valid."""
+
+
+class NotJsonError(OfRuntime, TypeError):
     """A value cannot be JSON; the message says which and where."""
 
 

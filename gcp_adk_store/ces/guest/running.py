@@ -23,12 +23,11 @@ from .contract import (
     Answer,
     Code,
     Request,
-    RequestError,
     RunError,
     RunSettings,
 )
 from .host_calls import AsyncTools, CallHost, HostCalls, Requests, Tools
-from .models import fault_of, from_wire, plain, same_json, sendable, to_wire
+from .models import RequestError, fault_of, from_wire, plain, same_json, sendable, to_wire
 from .namespace import INTERNAL_MODULE, PUBLIC_MODULE, entries, runtime_names
 from .scanning import UNREADABLE
 from .source import Source, describe, finished, shown_in_tracebacks

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from .contract import Code, RunError, RunSettings
-from .host_calls import RunEndingError, unknown_tool
-from .models import sendable
+from .host_calls import unknown_tool
+from .models import OfRuntime, sendable
 from .namespace import entries, module_globals
 from .scanning import Scan, import_gate, lines_of, scan
 
@@ -30,8 +30,7 @@ def describe(error: BaseException, filenames: Collection[str]) -> RunError:
 
     Its class is asked for by ``type``: an exception of user code may say anything of itself.
     """
-    of_class = type(error)
-    kind = cast("RunEndingError", error).kind if issubclass(of_class, RunEndingError) else _name(of_class)
+    kind = _name(type(error))
     return {
         "type": sendable(kind),
         "message": _message(error),
@@ -64,18 +63,9 @@ def _traceback(error: BaseException, kind: str, filenames: Collection[str]) -> s
     try:
         trace = traceback.TracebackException.from_exception(error, compact=True)
         _keep_only(trace, filenames)
-        return _cut(_named(error, kind, "".join(trace.format())), _MAX_TRACEBACK_CHARS)
+        return _cut("".join(trace.format()), _MAX_TRACEBACK_CHARS)
     except BaseException:  # noqa: BLE001  # suggestions of names look into the code's own objects
         return sendable(f"{kind}\n")
-
-
-def _named(error: BaseException, kind: str, text: str) -> str:
-    """Return the traceback *text* of *error*, in which an error of this package has no module."""
-    module = type(error).__module__
-    if not module.startswith(f"{__package__}."):
-        return text
-    before, _, message = text.rpartition(f"{module}.{_name(type(error))}")
-    return f"{before}{kind}{message}"
 
 
 def _keep_only(trace: traceback.TracebackException, filenames: Collection[str]) -> None:
@@ -104,7 +94,7 @@ def _cut(text: str, limit: int) -> str:
 MODULE: Final = "ces_code"
 
 
-class EntryPointError(Exception):
+class EntryPointError(OfRuntime, Exception):
     """The code does not define the function that is to be called, or as something that cannot be."""
 
 

@@ -91,6 +91,11 @@ def test_what_python_warns_of_is_a_warning() -> None:
         ("raise MemoryError", "MemoryError", ""),
         ("raise BaseExceptionGroup('g', [SystemExit(1)])", "BaseExceptionGroup", "g (1 sub-exception)"),
         ("raise StatusError(500, 'down')", "StatusError", "500: down"),
+        (
+            "set_variable('a', {1})\n    try: tools.look_up({})\n    finally: raise ValueError('then')",
+            "ValueError",
+            "then",
+        ),
         ("input()", "EOFError", "EOF when reading a line"),
         ("raise KeyError('a', 'b')", "KeyError", "('a', 'b')"),
         ("raise KeyError(7)", "KeyError", "7"),
