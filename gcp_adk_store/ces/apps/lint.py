@@ -100,16 +100,12 @@ def check_callback(parsed: Parsed, callback: Callback) -> Iterator[Finding]:
 def check_tool_names(parsed: Parsed, known: frozenset[str]) -> Iterator[Finding]:
     """Yield the tools that the code names and that are not among those *known*."""
     for named in parsed.scanned.tools:
-        if named.name not in known and not named.name.startswith("_"):
+        if named.attr not in known and not named.attr.startswith("_"):
             others = f"call one of: {', '.join(sorted(known)) or 'the app has no tools'}"
-            system = SYSTEM_TOOLS.get(named.name)
-            yield finding(
-                "CES401",
-                f"{named.owner}.{named.name}: the app has no tool of that name",
-                others if system is None else f"return {system} from a callback: models call this tool",
-                path=parsed.path,
-                line=named.line,
-            )
+            system = SYSTEM_TOOLS.get(named.attr)
+            fix = others if system is None else f"return {system} from a callback: models call this tool"
+            says = f"{ast.unparse(named)}: the app has no tool of that name"
+            yield parsed.found("CES401", says, fix, named)
 
 
 def _check_async(parsed: Parsed, function: Function) -> Iterator[Finding]:

@@ -351,6 +351,6 @@ class _Reading(files.Files):
 def _called(path: Path) -> list[str]:
     """Return the tools that the code of the file *path* names; none if it cannot be read."""
     try:
-        return [named.name for named in scan(ast.parse(path.read_text(encoding="utf-8-sig"))).tools]
+        return [named.attr for named in scan(ast.parse(path.read_text(encoding="utf-8-sig"))).tools]
     except (OSError, *UNREADABLE):
         return []

@@ -270,7 +270,7 @@ class Tools:
             return partial(self._call, name)
         if name.startswith("_"):
             raise AttributeError(f"{self._owner} has no attribute {name!r}")
-        raise self._calls.end(unknown_tool(self._owner, name, self._names), "UnknownToolError")
+        raise self._calls.end(unknown_tool(f"{self._owner}.{name}", self._names), "UnknownToolError")
 
     def __dir__(self) -> Iterable[str]:
         return sorted(self._names)
@@ -303,7 +303,6 @@ class AsyncTools(Tools):
         return self._calls.begin(self._question(name, positional, keywords))
 
 
-def unknown_tool(owner: str, name: str, names: Collection[str]) -> str:
-    """Return the message for an unknown tool."""
-    known = ", ".join(sorted(names)) or "none"
-    return f"{owner}.{name}: unknown tool; known: {known}"
+def unknown_tool(named: str, names: Collection[str]) -> str:
+    """Return the message for an unknown tool, as code *named* it."""
+    return f"{named}: unknown tool; known: {', '.join(sorted(names)) or 'none'}"

@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 
 UNREADABLE: Final = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -79,22 +80,13 @@ _MODULES: Final = ("ces_public", "ces_internal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolName:
-    """A place where code names a tool."""
-
-    owner: str
-    """``tools`` or ``async_tools``."""
-    name: str
-    line: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
     """What one file of user code says of itself."""
 
     functions: tuple[str, ...]
     """Those of the module, in order."""
-    tools: tuple[ToolName, ...]
+    tools: tuple[ast.Attribute, ...]
+    """Where it names tools, in order: attributes of ``tools`` and ``async_tools``."""
     missing_imports: tuple[tuple[str, int], ...]
     """Names of typing that are used and never bound, with the first line that does."""
 
@@ -116,23 +108,23 @@ def scan(tree: ast.Module) -> Scan:
     used: dict[str, int] = {}
     tools = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and (owner := _owner(node.value, bound)):
-            tools.append(ToolName(owner=owner, name=node.attr, line=node.lineno))
+        if isinstance(node, ast.Attribute) and _has_tools(node.value, bound):
+            tools.append(node)
         elif isinstance(node, ast.Name) and node.id in TYPING_NAMES - bound:
             used[node.id] = min(node.lineno, used.get(node.id, node.lineno))
-    tools.sort(key=lambda found: found.line)
+    tools.sort(key=attrgetter("lineno"))
     return Scan(functions=tuple(functions), tools=tuple(tools), missing_imports=tuple(sorted(used.items())))
 
 
-def _owner(node: ast.expr, bound: set[str]) -> str | None:
-    """Return which of the two globals *node* is, or None; code that binds the name itself hides it."""
+def _has_tools(node: ast.expr, bound: set[str]) -> bool:
+    """Return whether *node* is one of the two globals; code that binds the name itself hides it."""
     match node:
-        case ast.Name(id=name) if name in OWNERS and name not in bound:
-            return name
-        case ast.Attribute(value=ast.Name(id=module), attr=name) if name in OWNERS and module in _MODULES:
-            return name
+        case ast.Name(id=name):
+            return name in OWNERS and name not in bound
+        case ast.Attribute(value=ast.Name(id=module), attr=name):
+            return name in OWNERS and module in _MODULES
         case _:
-            return None
+            return False
 
 
 def bound_names(nodes: Iterable[ast.AST], *, of_runtime: bool = True) -> Iterator[str]:

@@ -140,11 +140,11 @@ class Source:
 
     def unknown_tool(self, names: Collection[str]) -> RunError | None:
         """Return what is wrong with the first tool that does not exist, if the code names one."""
-        for found in self.scanned.tools:
-            if found.name not in names and not found.name.startswith("_"):
-                kind, message = "UnknownToolError", unknown_tool(found.owner, found.name, names)
-                where = f'  File "{self.filename}", line {found.line}, in <module>\n'
-                shown = f"{where}    {self.lines[found.line - 1].strip()}\n{kind}: {message}\n"
+        for named in self.scanned.tools:
+            if named.attr not in names and not named.attr.startswith("_"):
+                kind, message = "UnknownToolError", unknown_tool(ast.unparse(named), names)
+                where = f'  File "{self.filename}", line {named.lineno}, in <module>\n'
+                shown = f"{where}    {self.lines[named.lineno - 1].strip()}\n{kind}: {message}\n"
                 text = f"Traceback (most recent call last):\n{shown}"
                 return {"type": kind, "message": sendable(message), "traceback": sendable(text)}
         return None
