@@ -1,4 +1,4 @@
-"""The request and the answer of a run: JSON objects of version 1.
+"""The request and the answer of a run: JSON objects.
 
 Model objects travel in the shape of Google's APIs: camelCase names (snake_case is read too), what is absent
 left out, bytes as standard base64. What this package does not know of a part, a request or a response comes
@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, NotRequired, get_args
 
 from typing_extensions import TypedDict  # pydantic reads that of typing since Python 3.12 alone
-
-VERSION: Final = 1
 
 Kind = Literal["tool", "callback"]
 AgentCallback = Literal[
@@ -90,7 +88,6 @@ class RunSettings:
 class Request(TypedDict):
     """One run: a tool call, or the callbacks of one kind in their order."""
 
-    version: NotRequired[Literal[1]]
     kind: Kind
     callback: NotRequired[Callback]
     """Of a callback alone."""
@@ -135,7 +132,6 @@ class RunError(TypedDict):
 class Answer(TypedDict):
     """The outcome of a run, which is always JSON."""
 
-    version: int
     result: Any
     """What the tool returned, or what the callback returned that overrides."""
     overridden_by: int | None

@@ -19,7 +19,6 @@ from .callbacks import GUARDRAIL_GLOBALS, Subjects
 from .context import CallbackContext, ToolContext, Variables
 from .contract import (
     CALLBACKS,
-    VERSION,
     Answer,
     Code,
     Request,
@@ -218,7 +217,7 @@ class Job:
 def _answer(error: RunError | None = None) -> Answer:
     """Return the answer of a run that did nothing, or failed by *error*."""
     nothing: dict[str, Any] = dict.fromkeys(Answer.__annotations__)
-    nothing |= {"version": VERSION, "state_delta": {"changed": {}, "removed": []}, "warnings": []}
+    nothing |= {"state_delta": {"changed": {}, "removed": []}, "warnings": []}
     return cast("Answer", {**nothing, "error": error})
 
 

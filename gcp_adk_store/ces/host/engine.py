@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, Final
 
-from gcp_adk_store.ces.guest.contract import VERSION, HostCall
+from gcp_adk_store.ces.guest.contract import HostCall
 from gcp_adk_store.ces.host.admission import Room, places_of
 from gcp_adk_store.ces.host.invocation import Invocation, failure_of
 from gcp_adk_store.ces.host.results import Answer, Call, Delta, Reply, RunFailure, read_host_call
@@ -257,7 +257,6 @@ class Engine:
         host = Host(self, replace(invocation, clocks=(*clocks, clock)))
         mocked = {call.tool for mocks in self._mocks_of(invocation) for call in mocks.calls}
         whole = {
-            "version": VERSION,
             "tools": sorted({*self.callees, *mocked}),
             "settings": self._guest_settings,
             "context": context,

@@ -189,9 +189,8 @@ class HttpPolicy:
     allow_loopback: bool = False
     """Whether allowed hosts may be on this machine, 127.0.0.0/8 and ::1: for tests and samples."""
     timeout_s: float = 10.0
-    """For the whole of a request, redirects included."""
-    look_up_timeout_s: float = 5.0
-    """For looking a name up, within ``timeout_s``. A session has 4 look-ups at a time, this process 64."""
+    """For the whole of a request, with redirects and look-ups of names, of which a user has 4 at a time, and
+    this process 64."""
     max_request_bytes: int = 2 * 1024 * 1024
     """Of a body."""
     max_response_bytes: int = 1024 * 1024
@@ -209,11 +208,9 @@ class HttpPolicy:
         object.__setattr__(self, "allow", tuple(given))  # what is checked now stays what it is
         require_members(self)
         self.allowed_hosts()
-        positive = (
-            min(self.timeout_s, self.look_up_timeout_s, self.max_request_bytes, self.max_response_bytes) > 0
-        )
+        positive = min(self.timeout_s, self.max_request_bytes, self.max_response_bytes) > 0
         if not (positive and self.timeout_s < math.inf) or self.max_redirects < 0:
-            raise InvalidInputError("timeouts and bytes must be positive, max_redirects at least 0")
+            raise InvalidInputError("timeout_s and bytes must be positive, max_redirects at least 0")
 
     def allowed_hosts(self) -> list[AllowedHost]:
         """Return the entries of ``allow``."""
@@ -239,15 +236,7 @@ class HttpPolicy:
             )
         if not 0 < port <= _LARGEST_PORT:
             raise RefusedError(f"{port} is not a port")
-        try:
-            async with asyncio.timeout(self.look_up_timeout_s) as clock:
-                found = await (self.resolver(host, port) if self.resolver else look_up(host, port, asker))
-        except TimeoutError as exc:
-            if not clock.expired():
-                raise
-            raise RefusedError(
-                f"{host} was not looked up within the {self.look_up_timeout_s:g} s of look_up_timeout_s"
-            ) from exc
+        found = await (self.resolver(host, port) if self.resolver else look_up(host, port, asker))
         if not found:
             raise RefusedError(f"{host} has no address")
         return [self._checked(text, host) for text in found]

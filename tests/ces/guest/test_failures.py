@@ -349,7 +349,6 @@ CODE = [{"source": "def tool(): pass", "filename": "t.py"}]
         ({"kind": "callback"}, "callback is missing"),
         ({"kind": "callback", "callback": "before_lunch"}, "callback: Input should be"),
         ({"kind": "callback", "callback": "before_model"}, "before_model needs llm_request"),
-        ({"version": 2}, "version"),
         ({"settings": {"strict": 1}}, "settings.strict: Unexpected keyword argument"),
         ({"settings": {"importable": 5}}, "settings.importable: Input should be"),
         ({"context": None}, "context"),

@@ -14,7 +14,6 @@ from gcp_adk_store.ces.sandbox import SandboxMemoryError, SandboxProtocolError
 from tests.ces.host.runs import KEY, Acted, Make, error_of, ran, stored
 
 HONEST: dict[str, Any] = {
-    "version": 1,
     "result": 1,
     "overridden_by": None,
     "state_delta": {"changed": {}, "removed": []},
@@ -37,8 +36,7 @@ class Forging(Acted):
         self._questions = questions
         self.replies: list[dict[str, Any]] = []
 
-    async def _forge(self, request: Any, answer: Any, *, on_output: Any, **_: Any) -> dict[str, Any]:
-        assert request["version"] == 1
+    async def _forge(self, _request: Any, answer: Any, *, on_output: Any, **_: Any) -> dict[str, Any]:
         on_output("printed\n")
         for question in self._questions:
             self.replies.append(await answer(question))
