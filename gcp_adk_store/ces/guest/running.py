@@ -146,15 +146,13 @@ class Job:
     def run(self, call_host: CallHost, show: Show) -> Answer:
         """Return what became of it."""
         try:
-            sources = [Source.of(code) for code in self.code]
+            sources = [Source.of(code, self.settings) for code in self.code]
         except UNREADABLE as exc:
             return _answer(describe(exc, ()))
         for source in sources:
             if error := source.unknown_tool(self.tools):
                 return _answer(error)
-            self.warnings.update(dict.fromkeys(source.doubts))
-            if not self.settings.strict_typing:
-                self.warnings.update(dict.fromkeys(source.missing_imports()))
+            self.warnings.update(source.doubts)
         calls = HostCalls(call_host, self.variables)
         printed = Capture(show, self.settings.max_stdout_chars)
         with shown_in_tracebacks(sources):

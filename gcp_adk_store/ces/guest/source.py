@@ -109,11 +109,11 @@ class Source:
     """Each with its end."""
     compiled: types.CodeType
     scanned: Scan
-    doubts: tuple[str, ...]
-    """What Python warns of when it compiles the code."""
+    doubts: dict[str, None]
+    """What Python warns of when it compiles the code, and names of typing that are not imported."""
 
     @classmethod
-    def of(cls, code: Code) -> "Source":
+    def of(cls, code: Code, settings: RunSettings) -> "Source":
         """Return *code*, compiled.
 
         Raises:
@@ -129,13 +129,17 @@ class Source:
                 if exc.text is None and exc.lineno:  # the compiler looks for the line in a file
                     exc.text = "".join(lines[exc.lineno - 1 : exc.lineno])
                 raise
+        scanned, doubts = scan(tree), [(doubt.lineno, str(doubt.message)) for doubt in caught]
+        if not settings.strict_typing:
+            refused = "is not imported from typing: the platform may refuse it"
+            doubts += [(line, f"{name} {refused}") for name, line in scanned.missing_imports]
         return cls(
             filename=code["filename"],
             name=code.get("name"),
             lines=lines,
             compiled=compiled,
-            scanned=scan(tree),
-            doubts=tuple(f"{code['filename']}:{doubt.lineno}: {doubt.message}" for doubt in caught),
+            scanned=scanned,
+            doubts=dict.fromkeys(f"{code['filename']}:{line}: {says}" for line, says in doubts),
         )
 
     def unknown_tool(self, names: Collection[str]) -> RunError | None:
@@ -148,11 +152,6 @@ class Source:
                 text = f"Traceback (most recent call last):\n{shown}"
                 return {"type": kind, "message": sendable(message), "traceback": sendable(text)}
         return None
-
-    def missing_imports(self) -> Iterator[str]:
-        """Yield what is to be said of names of typing that are not imported."""
-        for name, line in self.scanned.missing_imports:
-            yield f"{self.filename}:{line}: {name} is not imported from typing: the platform may refuse it"
 
     @contextmanager
     def module(self, names: dict[str, Any], settings: RunSettings) -> Iterator[dict[str, Any]]:

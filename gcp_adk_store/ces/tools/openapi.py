@@ -33,7 +33,7 @@ from gcp_adk_store.errors import InvalidInputError
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch")
 _NOT_IN_NAMES: Final = re.compile(r"\W+", re.ASCII)
 _VARIABLE: Final = re.compile(r"\{([^{}]+)\}")
-_WHOLE_BODY: Final = ("body", "requestBody")
+_WHOLE_BODY: Final = frozenset({"body", "requestBody"})
 _MOST_REFERENCES: Final = 32
 
 
@@ -137,30 +137,21 @@ class Operation:
 
     def _body(self, args: Mapping[str, Any], session: SessionValues) -> Any:
         """Return the body that is sent: what the caller gives, and in its place what the session gives."""
-        body, ours = self._given_body(args), self.body_of_session
+        ours, named = self.body_of_session, {parameter.name for parameter in self.parameters}
+        fields = {name: value for name, value in args.items() if name not in named and not ours.gives(name)}
+        if fields and self.body is None:
+            raise ArgumentsError(f"unknown arguments: {', '.join(sorted(fields))}")
+        if self.body_required and not (fields or ours):
+            raise ArgumentsError("missing arguments: the body has no field")
+        body: Any = fields or None
+        if len(fields) == 1 and fields.keys() <= _WHOLE_BODY:
+            (body,) = fields.values()
         if not ours:
             return body
         body = ours.filled({} if body is None else body, session, "the body")
         if ours.expression and not self.takes_json:
             return None if body is None else text_of(body)
         return None if body == {} else body
-
-    def _given_body(self, args: Mapping[str, Any]) -> Any:
-        named = {parameter.name for parameter in self.parameters}
-        fields = {
-            name: value
-            for name, value in args.items()
-            if name not in named and not self.body_of_session.gives(name)
-        }
-        if self.body is None:
-            if fields:
-                raise ArgumentsError(f"unknown arguments: {', '.join(sorted(fields))}")
-            return None
-        if len(fields) == 1 and next(iter(fields)) in _WHOLE_BODY:
-            return next(iter(fields.values()))
-        if self.body_required and not (fields or self.body_of_session):
-            raise ArgumentsError("missing arguments: the body has no field")
-        return fields or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +271,7 @@ class _Document:
         listed = (*_list(item, "parameters", where), *_list(spec, "parameters", where))
         parameters = [Parameter.of(self._resolved(each, where), where) for each in listed]
         body = self._resolved(spec.get("requestBody") or {}, where)
+        content = _mapping(body.get("content") or {}, where)
         operation = Operation(
             name=_name(spec, method, path),
             method=method,
@@ -287,8 +279,8 @@ class _Document:
             server=_absolute(self.server) if self.server else _server(spec, item, self.root),
             description=str(spec.get("description") or spec.get("summary") or ""),
             parameters=tuple({(each.name, each.place): each for each in parameters}.values()),
-            body=_media_type(_mapping(body.get("content") or {}, where)),
-            body_required=bool(body.get("required")),
+            body=_media_type(content),
+            body_required=bool(content and body.get("required")),
         )
         if not self.marked:
             return operation
