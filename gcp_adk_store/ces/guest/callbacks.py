@@ -1,7 +1,7 @@
 """Hand callbacks, those of guardrails too, what they are about, and report what they made of it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
 import pydantic
@@ -14,7 +14,8 @@ OK: Final = "OK"
 TRIGGER: Final = "TRIGGER"
 
 
-class GuardrailResult(Model):
+@dataclass(slots=True)
+class GuardrailResult:
     """What the callback of a guardrail returns."""
 
     decision: str = OK
@@ -25,14 +26,9 @@ class GuardrailResult(Model):
 GuardrailResult.__module__ = "ces_internal"
 
 
-def create_guardrail_result(decision: str = OK, reason: str = "") -> GuardrailResult:
-    """Return a result."""
-    return GuardrailResult(decision=decision, reason=reason)
-
-
 GUARDRAIL_GLOBALS: Final[dict[str, Any]] = {
     "GuardrailResult": GuardrailResult,
-    "create_guardrail_result": create_guardrail_result,
+    "create_guardrail_result": GuardrailResult,
 }
 """What the code of guardrails finds beside the names of all code."""
 
@@ -161,7 +157,7 @@ class Subjects:
             return None
         if self.guards:
             result = decided(returned)
-            return _as_json("result", result.model_dump()) if result.decision == TRIGGER else None
+            return _as_json("result", asdict(result)) if result.decision == TRIGGER else None
         expected = OVERRIDES[self.callback]
         if not isinstance(returned, expected):
             found, wanted = type(returned).__name__, expected.__name__
