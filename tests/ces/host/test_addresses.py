@@ -110,30 +110,13 @@ async def test_a_name_is_looked_up_once_and_connected_to_as_it_was_checked(web: 
     assert web.last.headers["host"] == f"rebinding.test:{web.port}"
 
 
-async def test_names_that_take_long_keep_nobody_else_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code can ask for any number of them; this process has other work for its threads."""
-    answered = threading.Event()
-
-    def slow(*_: object, **__: object) -> list[object]:
-        answered.wait()
-        return []
-
-    monkeypatch.setattr(socket, "getaddrinfo", slow)
-    asked = [asyncio.create_task(fetched(f"http://n{n}.test/", HttpPolicy(allow=["*"]))) for n in range(40)]
-    await asyncio.sleep(0)
-    try:
-        async with asyncio.timeout(60):
-            assert await asyncio.to_thread(lambda: 1) == 1
-    finally:
-        answered.set()
-    for found in await asyncio.gather(*asked):
-        assert_refused(found, "has no address")
-
-
 async def test_slow_names_of_one_user_keep_no_other_waiting(
     web: Web, monkeypatch: pytest.MonkeyPatch, passing: PassingTime
 ) -> None:
-    """Though each goes on when its request was given up, and others of the user wait for its end."""
+    """Though each goes on when its request was given up, and others of the user wait for its end.
+
+    This process has other work for its threads, too.
+    """
     answered = threading.Event()
     look_up = socket.getaddrinfo
 
@@ -157,10 +140,12 @@ async def test_slow_names_of_one_user_keep_no_other_waiting(
             await asyncio.sleep(0)
         async with asyncio.timeout(60):
             assert (await ask("honest", f"http://localhost:{web.port}/")).status_code == 200
+            assert await asyncio.to_thread(lambda: 1) == 1
     finally:
         answered.set()
     for found in await asking:
         assert_refused(found, "timeout_s")
+    assert_refused(await ask("honest", "http://late.test/"), "has no address")
 
 
 def test_look_ups_are_shared_among_users() -> None:

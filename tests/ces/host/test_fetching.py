@@ -104,13 +104,6 @@ async def test_what_is_no_request_is_no_answer(web: Web) -> None:
     assert len(web.asked) == before
 
 
-async def test_an_error_has_its_reason_and_its_text(web: Web) -> None:
-    """A success has no reason."""
-    found = await fetched("GET", f"{web.url}/status?code=404")
-
-    assert (found.status_code, found.reason, found.text) == (404, "Not Found", "said")
-
-
 @pytest.mark.parametrize(
     ("status", "method", "then"),
     [
