@@ -141,11 +141,8 @@ class Answer(TypedDict):
     """What the code changed of the variables; after a failure nothing."""
     actions: dict[str, Any] | None
     """``context.actions``, where the code changed them; what follows of them is up to the host."""
-    args: dict[str, Any] | None
-    """As callbacks changed them in place; None where they did not."""
-    tool_response: dict[str, Any] | None
-    llm_request: dict[str, Any] | None
-    llm_response: dict[str, Any] | None
+    changed: dict[str, dict[str, Any]]
+    """What callbacks changed in place of what they are about, by the names of the request."""
     warnings: list[str]
     """What works here and may not on the platform."""
     error: RunError | None

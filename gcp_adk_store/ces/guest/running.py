@@ -181,8 +181,7 @@ class Job:
                 answer["result"] = plain(self._returned(sources[0], names), "result")
             else:
                 answer["overridden_by"], answer["result"] = self._override(sources, self.subjects, names)
-                for name, value in self.subjects.changed().items():
-                    answer[name] = value  # type: ignore[literal-required]  # of the fields that subjects name
+                answer["changed"] = self.subjects.changed()
             answer["state_delta"] = self.variables.changes(warn, max_bytes=self.settings.max_variable_bytes)
             after = to_wire(session.actions, "actions")
             answer["actions"] = None if same_json(actions, after) else after
@@ -215,7 +214,7 @@ class Job:
 def _answer(error: RunError | None = None) -> Answer:
     """Return the answer of a run that did nothing, or failed by *error*."""
     nothing: dict[str, Any] = dict.fromkeys(Answer.__annotations__)
-    nothing |= {"state_delta": {"changed": {}, "removed": []}, "warnings": []}
+    nothing |= {"changed": {}, "state_delta": {"changed": {}, "removed": []}, "warnings": []}
     return cast("Answer", {**nothing, "error": error})
 
 

@@ -328,7 +328,9 @@ class Answer:
             response={"result": read["result"]},
             overridden_by=overridden_by,
             delta=delta,
-            changed={name: frame[name] for name in MAY_CHANGE if name in request and frame[name] is not None},
+            changed={
+                name: each for name, each in read["changed"].items() if name in {*MAY_CHANGE} & {*request}
+            },
             actions=read["actions"],
             warnings=read["warnings"],
         )

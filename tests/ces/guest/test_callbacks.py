@@ -94,9 +94,9 @@ def test_changes_before_an_override_count_too() -> None:
     instructs = callback("before_model", "llm_request.config.system_instruction = 'Be.'")
     before = of_callbacks("before_model", instructs, llm_request=LLM_REQUEST)
 
-    assert after["llm_response"]["partial"] is True
+    assert after["changed"]["llm_response"]["partial"] is True
     assert after["result"]["content"]["parts"] == [{"text": "instead"}]
-    assert before["llm_request"]["config"] == {"systemInstruction": {"parts": [{"text": "Be."}]}}
+    assert before["changed"]["llm_request"]["config"] == {"systemInstruction": {"parts": [{"text": "Be."}]}}
 
 
 def test_a_callback_has_the_name_of_its_kind() -> None:
@@ -143,7 +143,7 @@ def test_a_callback_that_reads_a_raw_response_gets_its_result() -> None:
     answer = of_callbacks("after_tool", callback("after_tool", *statements), **given)
 
     assert answer["result"] is None
-    assert answer["tool_response"] == {"result": {"status": "open"}, "seen": True}
+    assert answer["changed"]["tool_response"] == {"result": {"status": "open"}, "seen": True}
     assert any("has 'status' in its 'result'" in text for text in answer["warnings"])
 
 

@@ -18,10 +18,7 @@ HONEST: dict[str, Any] = {
     "overridden_by": None,
     "state_delta": {"changed": {}, "removed": []},
     "actions": None,
-    "args": None,
-    "tool_response": None,
-    "llm_request": None,
-    "llm_response": None,
+    "changed": {},
     "warnings": [],
     "error": None,
 }
@@ -58,7 +55,7 @@ class Forging(Acted):
         {"error": {"type": "E"}},
         {"overridden_by": True, "result": {}},
         {"overridden_by": 0, "result": "text"},
-        {"llm_request": []},
+        {"changed": {"llm_request": []}},
     ],
 )
 async def test_an_answer_that_is_none_is_a_protocol_error(forged: dict[str, Any], make: Make) -> None:
@@ -126,7 +123,7 @@ async def test_a_callback_that_is_not_there_cannot_override(make: Make) -> None:
     for index in (-1, 1, 99):
         with pytest.raises(SandboxProtocolError, match="unknown callback"):
             await said(overridden_by=index, result={})
-    run = await said(llm_request={"model": "other"}, args={"amount": 9})
+    run = await said(changed={"llm_request": {"model": "other"}, "args": {"amount": 9}})
     assert (run.llm_request, run.args, run.changed) == (None, None, frozenset())
     error = {"type": "E", "message": "m", "traceback": "t"}
     delta = {"changed": {"name": "Eve"}, "removed": []}
