@@ -24,9 +24,12 @@ _OURS: Final = frozenset(
     }
 )
 """Headers that say how a request travels: those of code would lead it elsewhere, or break it."""
-_MOST: Final = 100
-_CHARACTERS: Final = 64 * 1024
-"""Of all headers together: servers take 8 to 64 KiB."""
+_MOST: Final = {
+    "headers": (100, 64 * 1024),  # servers take 8 to 64 KiB
+    "params": (1000, 64 * 1024),  # as many characters as httpx takes in a URL
+    "fields of the form": (1000, 512 * 1024),  # spelling a form takes its time for each character
+}
+"""How many of each a request may have, and how many characters they may have together."""
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"(?:[!-~](?:[\t -~]*[!-~])?)?")
 
@@ -55,10 +58,7 @@ def sendable(given: Any, said: list[str]) -> httpx.Headers:
         return kept
     if not isinstance(given, Mapping):
         raise RefusedError("headers must be a dict")
-    if len(given) > _MOST:
-        raise RefusedError(f"{len(given):,} headers are more than the {_MOST} that a request may have")
-    if sum(len(str(name)) + len(str(value)) for name, value in given.items()) > _CHARACTERS:
-        raise RefusedError(f"the headers have more than the {_CHARACTERS:,} characters that they may have")
+    _require_few("headers", [*given.items()])
     for name, value in ((str(name), value) for name, value in given.items()):
         if name.lower() in _OURS:
             said.append(f"the header {name} is the host's to set, and was left out")
@@ -79,12 +79,6 @@ _MOVED: Final = 301
 _REDIRECTS: Final = frozenset({_MOVED, 302, 303, 307, 308})
 _KEEP_METHOD: Final = frozenset({307, 308})
 FORM: Final = "application/x-www-form-urlencoded"
-_FIELDS: Final = 1000
-"""Params, or fields of a form, in a request."""
-_PARAMS_CHARACTERS: Final = 64 * 1024
-"""As many as httpx takes in a URL."""
-_FORM_CHARACTERS: Final = 512 * 1024
-"""Spelling a form takes its time for each character."""
 _CHARSETS: Final = frozenset(
     {
         *("ascii", "big5", "euc_jp", "euc_kr", "gb18030", "gb2312", "gbk", "koi8-r", "koi8-u"),
@@ -272,14 +266,14 @@ def _request(outgoing: Outgoing, said: list[str], most_bytes: int) -> httpx.Requ
         raise RefusedError(f"{outgoing.method[:40]!r} is not a method of ces_requests")
     url = httpx.URL(outgoing.url)
     if outgoing.params:
-        params = _fields(outgoing.params, "params", _PARAMS_CHARACTERS)
+        params = _fields(outgoing.params, "params")
         url = url.copy_with(params=[*httpx.QueryParams(url.query).multi_items(), *params])
     headers = sendable(outgoing.headers, said)
     body: dict[str, Any] = {}
     if isinstance(outgoing.data, str):
         body = {"content": outgoing.data.encode()}
     elif outgoing.data is not None:
-        if form := _fields(outgoing.data, "fields of the form", _FORM_CHARACTERS):
+        if form := _fields(outgoing.data, "fields of the form"):
             text = str(httpx.QueryParams(form))
             body = {"content": text.encode(), "headers": {"content-type": FORM}}
     elif outgoing.json is not None:
@@ -297,17 +291,17 @@ def _request(outgoing: Outgoing, said: list[str], most_bytes: int) -> httpx.Requ
     return made
 
 
-def _fields(given: Any, what: str, most: int) -> list[tuple[str, Any]]:
+def _fields(given: Any, what: str) -> list[tuple[str, Any]]:
     """Return names and values as httpx takes them, or those that a text encodes.
 
     Lists are several values of a name, None is left out, and an object or a list within one is its JSON.
 
     Raises:
-        RefusedError: *given* is something else, or has too many fields, or more than *most* characters:
-            before any is encoded.
+        RefusedError: *given* is something else, or has too many fields, or too many characters: before any is
+            encoded.
     """
     if isinstance(given, str):
-        _require_few(what, 0, len(given), most)
+        _require_few(what, [(given, "")])
         given = httpx.QueryParams(given).multi_items()
     items = [*given.items()] if isinstance(given, Mapping) else given
     if not all(isinstance(item, list | tuple) and len(item) == 2 for item in items):  # noqa: PLR2004
@@ -318,16 +312,18 @@ def _fields(given: Any, what: str, most: int) -> list[tuple[str, Any]]:
         for each in (value if isinstance(value, list) else [value])
         if each is not None
     ]
-    _require_few(what, len(pairs), 0, most)
-    _require_few(what, len(pairs), sum(len(name) + len(str(each)) for name, each in pairs), most)
+    _require_few(what, pairs)
     return [
         (name, to_json(each).decode() if isinstance(each, Mapping | list) else each) for name, each in pairs
     ]
 
 
-def _require_few(what: str, number: int, characters: int, most: int) -> None:
-    if number > _FIELDS:
-        raise RefusedError(f"{number:,} {what} are more than the {_FIELDS:,} that a request may have")
+def _require_few(what: str, pairs: Sequence[tuple[Any, Any]]) -> None:
+    """Raise a RefusedError if *pairs*, names and values, are more than a request may have of *what*."""
+    number, most = _MOST[what]
+    if len(pairs) > number:
+        raise RefusedError(f"{len(pairs):,} {what} are more than the {number:,} that a request may have")
+    characters = sum(len(str(name)) + len(str(each)) for name, each in pairs)
     if characters > most:
         raise RefusedError(f"the {what} have {characters:,} characters; they may have {most:,} together")
 
