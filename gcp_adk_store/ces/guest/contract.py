@@ -6,8 +6,9 @@ back as it was given.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, NotRequired, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, NotRequired, get_args
 
+from annotated_types import Ge
 from typing_extensions import TypedDict  # pydantic reads that of typing since Python 3.12 alone
 
 Kind = Literal["tool", "callback"]
@@ -81,8 +82,8 @@ class RunSettings:
     """Whether stdin, stdout and stderr are the run's; without it a debugger works in the same process."""
     importable: tuple[str, ...] | None = IMPORTABLE
     """What can be imported beside the standard library; None is everything that is installed."""
-    max_variable_bytes: int | None = MAX_VARIABLE_BYTES
-    max_stdout_chars: int = 262_144
+    max_variable_bytes: Annotated[int, Ge(0)] | None = MAX_VARIABLE_BYTES
+    max_stdout_chars: Annotated[int, Ge(0)] = 262_144
 
 
 class Request(TypedDict):

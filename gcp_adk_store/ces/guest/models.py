@@ -101,7 +101,7 @@ def fault_of(error: pydantic.ValidationError) -> str:
     """Return where the first fault of *error* is, and what is wrong, without the value: logs keep errors."""
     first = error.errors(include_input=False, include_url=False)[0]
     names = [str(each) for each in first["loc"] if "[" not in str(each)]  # pydantic adds the type of a union
-    return f"{'.'.join(names)}: {first['msg']}"
+    return ": ".join(filter(None, (".".join(names), first["msg"])))
 
 
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")

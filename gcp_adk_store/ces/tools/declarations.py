@@ -328,7 +328,10 @@ def _schema(annotation: ast.expr | None) -> dict[str, Any]:
 
 
 def _of_generic(name: str, items: list[ast.expr]) -> dict[str, Any]:
+    kind = _KINDS.get(name, {})
     match name:
+        case _ if not items:
+            return dict(kind)
         case "Optional" | "Annotated":
             return _schema(items[0])
         case "Union":
@@ -336,11 +339,11 @@ def _of_generic(name: str, items: list[ast.expr]) -> dict[str, Any]:
         case "Literal":
             return {"enum": [each.value for each in items if isinstance(each, ast.Constant)]}
         case _:
-            kind = _KINDS.get(name, {})
             return {**kind, "items": _schema(items[0])} if kind is _LIST else dict(kind)
 
 
 def _any_of(annotations: list[ast.expr]) -> dict[str, Any]:
     """Return the schema of a union; a part that is None makes it no other type."""
     kinds = [each for each in annotations if not (isinstance(each, ast.Constant) and each.value is None)]
-    return _schema(kinds[0]) if len(kinds) == 1 else {"anyOf": [_schema(each) for each in kinds]}
+    schemas = [_schema(each) for each in kinds] or [{}]
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}

@@ -154,6 +154,8 @@ def of_code(folder: Path, code: str) -> AgentApp:
         ("Optional[int]", {"type": "integer"}),
         ("str | None", {"type": "string"}),
         ("Union[str, int]", {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+        ("Tuple[()]", {"type": "array", "items": {}}),
+        ("Union[None]", {}),
         ("str | int | None", {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
         (" | ".join(["int"] * 2000), {"anyOf": [{"type": "integer"}] * 2000}),
         ("Literal['a', 'b']", {"enum": ["a", "b"]}),

@@ -351,6 +351,7 @@ CODE = [{"source": "def tool(): pass", "filename": "t.py"}]
         ({"kind": "callback", "callback": "before_model"}, "before_model needs llm_request"),
         ({"settings": {"strict": 1}}, "settings.strict: Unexpected keyword argument"),
         ({"settings": {"importable": 5}}, "settings.importable: Input should be"),
+        ({"settings": {"max_stdout_chars": -1}}, "settings.max_stdout_chars: Input should be greater"),
         ({"context": None}, "context"),
         ({"context": {"state": 5}}, "state: Input should be"),
         ({"context": {"events": [{"id": "e"}]}}, "events.0."),
