@@ -32,8 +32,9 @@ N = TypeVar("N", bound=Named)
 
 
 def by_names(listed: Sequence[N]) -> dict[str, N]:
-    """Return those *listed* by all their names; the first of those that share a name."""
-    return {name: each for each in reversed(listed) for name in each.names}
+    """Return those *listed* by all their names; display names go before those of folders."""
+    by_folder = {each.folder: each for each in reversed(listed) if each.folder}
+    return by_folder | {each.name: each for each in reversed(listed)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,9 +90,8 @@ class AgentApp:
     @property
     def tool_names(self) -> frozenset[str]:
         """What ``tools.X`` may be."""
-        operations = frozenset().union(*(each.tool_names for each in self.toolsets))
-        others = frozenset(tool.name for tool in self.other_tools)
-        return frozenset(tool.name for tool in self.tools) | operations | others
+        own = frozenset(each.name for each in (*self.tools, *self.other_tools))
+        return own.union(*(each.tool_names for each in self.toolsets))
 
     @property
     def root(self) -> AgentSpec | None:
@@ -114,9 +113,8 @@ class AgentApp:
 
     def tools_of(self, agent: AgentSpec) -> list[str]:
         """Return the names of the tools that the model of *agent* may call, system tools too, in order."""
-        tools = [*self.tools, *self.other_tools]
-        own = {each.folder: each.name for each in tools} | {each.name: each.name for each in tools}
-        names = dict.fromkeys(own.get(name, name) for name in agent.tools)
+        own = by_names((*self.tools, *self.other_tools))
+        names = dict.fromkeys(own[name].name if name in own else name for name in agent.tools)
         toolsets = by_names(self.toolsets)
         for use in agent.toolsets:
             toolset = toolsets.get(use.toolset)

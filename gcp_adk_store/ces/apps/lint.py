@@ -165,15 +165,6 @@ def _check_returns(parsed: Parsed, callback: Function, kind: Callback) -> Iterat
                 yield parsed.found("CES109", says, f"return {wanted}", node)
 
 
-_DISPLAYS: Final[Mapping[type[ast.expr], str]] = {
-    ast.Dict: "dict",
-    ast.DictComp: "dict",
-    ast.List: "list",
-    ast.ListComp: "list",
-    ast.JoinedStr: "str",
-}
-
-
 def _type_of(node: ast.expr) -> str | None:
     """Return the name of the type of *node*, or None if only a run shows it, or if it is None."""
     match node:
@@ -183,8 +174,12 @@ def _type_of(node: ast.expr) -> str | None:
             return name
         case ast.Call(func=ast.Name(id=name)):
             return name if name in CLASSES else None
+        case ast.Dict() | ast.DictComp() | ast.List() | ast.ListComp():
+            return type(node).__name__.removesuffix("Comp").lower()
+        case ast.JoinedStr():
+            return "str"
         case _:
-            return _DISPLAYS.get(type(node))
+            return None
 
 
 def _check_code(parsed: Parsed, more: frozenset[str] = frozenset()) -> Iterator[Finding]:

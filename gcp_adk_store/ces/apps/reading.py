@@ -137,11 +137,7 @@ class _Reading(files.Files):
             folder=root,
             tools=tuple(sorted(tools, key=lambda tool: tool.name)),
             callbacks=tuple(callbacks),
-            toolsets=tuple(
-                self._listed(
-                    toolsets, agents, [*(tool.path for tool in tools), *(each.path for each in callbacks)]
-                )
-            ),
+            toolsets=tuple(self._listed(toolsets, agents, (*tools, *callbacks))),
             other_tools=tuple(sorted(others, key=lambda tool: tool.name)),
             variables={
                 name: schema["default"]
@@ -239,12 +235,15 @@ class _Reading(files.Files):
         )
 
     def _listed(
-        self, toolsets: list[Toolset], agents: tuple[AgentSpec, ...], code: list[Path]
+        self,
+        toolsets: list[Toolset],
+        agents: tuple[AgentSpec, ...],
+        code: tuple[ToolCode | CallbackCode, ...],
     ) -> Iterator[Toolset]:
         """Yield *toolsets*; those without a document with the names that *agents* and *code* have."""
         called: set[str] = set()
         if any(each.kind for each in toolsets):
-            called = {name for path in code for name in _called(path)}
+            called = {name for each in code for name in _called(each.path)}
         for each in toolsets:
             uses = [use for agent in agents for use in agent.toolsets if use.toolset in each.names]
             names = {f"{each.name}_{name}" for use in uses for name in use.operations}

@@ -1,7 +1,8 @@
 """Hold conversations with an exported app, on the sessions of a service; the app is one agent of ADK."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Final, Protocol
 
 import pydantic
@@ -168,9 +169,8 @@ def _identifier(app: AgentApp) -> str:
 class TakesTurns(Protocol):
     """Runs a runner as the only turn of a session, as ``store.turns`` does."""
 
-    @property
-    def run(self) -> Callable[..., AsyncGenerator[Event, None]]:
-        """Takes the runner, and what its ``run_async`` takes; yields the events of the run."""
+    def run(self, *runner: Any, **message: Any) -> AsyncGenerator[Event, None]:
+        """Take the runner, and what its ``run_async`` takes; yield the events of the run."""
 
 
 class Conversation(Closing):
@@ -283,17 +283,16 @@ class Conversation(Closing):
             raise InvalidInputError(f"the session {place} is not of the app {self.runner.app_name}")
         content = types.Content(role=USER, parts=[types.Part(text=said)]) if isinstance(said, str) else said
         message: dict[str, Any] = {"user_id": place.user, "session_id": place.session, "new_message": content}
-        message["run_config"] = TurnConfig(mocks=mocks)
-        if variables:
-            message["state_delta"] = dict(variables)
+        message |= {
+            "state_delta": dict(variables) if variables else None,
+            "run_config": TurnConfig(mocks=mocks),
+        }
         async with self.agent.turn_sessions.reserving(place, self._sessions):
             session = await self._session(place)
             if has_ended(in_force(session.events)):
                 raise InvalidInputError(ENDED)
-            runs = (
-                self._turns.run(self.runner, **message) if self._turns else self.runner.run_async(**message)
-            )
-            async with aclosing(runs) as events:
+            run = partial(self._turns.run, self.runner) if self._turns else self.runner.run_async
+            async with aclosing(run(**message)) as events:
                 async for event in events:
                     yield event
 
