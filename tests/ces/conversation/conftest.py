@@ -8,13 +8,30 @@ import pytest
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
-from google.adk.sessions import InMemorySessionService
+from google.adk.sessions import InMemorySessionService, Session
 from google.genai import types
 from typing_extensions import override
 
-from gcp_adk_store.ces import AgentApp, Conversation, ConversationTurn, ScriptedModel
+from gcp_adk_store.ces import AgentApp, Conversation, ConversationTurn, ScriptedModel, SessionKey
 from gcp_adk_store.ces.sandbox import InProcessSandbox
 from tests.ces.conversation.apps import write_app
+from tests.ces.host.runs import stored
+
+
+class Talk(Conversation):
+    """A conversation in one session, which begins with the first message."""
+
+    key: SessionKey
+
+    async def say(self, said: str | types.Content, **more: Any) -> ConversationTurn:
+        """Return what comes of *said*."""
+        if not hasattr(self, "key"):
+            self.key = await self.begin()
+        return await self.send(said, self.key, **more)
+
+    async def stored(self) -> Session:
+        """Return the session as others see it."""
+        return await stored(self._sessions, self.key)
 
 
 class Converse:
@@ -25,7 +42,7 @@ class Converse:
         self.folder = folder
         """Of the latest app."""
         self.sessions = InMemorySessionService()
-        self.made: list[Conversation] = []
+        self.made: list[Talk] = []
 
     def app(self, agents: Mapping[str, Mapping[str, Any]], **more: Any) -> AgentApp:
         """Write an app into a folder of its own, as `write_app` does."""
@@ -37,12 +54,12 @@ class Converse:
         self.folder.mkdir()
         return self.folder
 
-    def __call__(self, app: AgentApp, replies: Iterable[Any] = (), **options: Any) -> Conversation:
+    def __call__(self, app: AgentApp, replies: Iterable[Any] = (), **options: Any) -> Talk:
         """Return a conversation with *options*."""
         model = options.pop("model", None) or ScriptedModel(replies)
         service = options.pop("sessions", self.sessions)
         options = {"sandbox": InProcessSandbox(), **options}
-        self.made.append(Conversation(app, service, model=model, **options))
+        self.made.append(Talk(app, service, model=model, **options))
         return self.made[-1]
 
 
@@ -58,11 +75,6 @@ class Answering(BaseLlm):
     ) -> AsyncGenerator[LlmResponse, None]:
         parts = [await self.answer(llm_request)]
         yield LlmResponse(content=types.Content(role="model", parts=parts))
-
-
-async def first_turn(conversation: Conversation, said: str) -> ConversationTurn:
-    """Return what comes of *said* in a new session."""
-    return await conversation.send(said, await conversation.begin())
 
 
 def offered(model: ScriptedModel, number: int = 0) -> types.FunctionDeclaration:

@@ -27,8 +27,8 @@ from gcp_adk_store.ces import (
 from gcp_adk_store.ces.sandbox import InProcessSandbox, Limits, SandboxRunError, UnsafeSandboxWarning
 from gcp_adk_store.settings import MEMORY
 from tests.ces.conversation.apps import change, write_app, write_files, write_slow_app
-from tests.ces.conversation.conftest import Answering, Converse, first_turn
-from tests.ces.host.runs import Gate, stored
+from tests.ces.conversation.conftest import Answering, Converse
+from tests.ces.host.runs import Gate
 
 REAL = 'def look_up() -> str:\n    """Look it up."""\n    return "real"\n'
 FAKE = """
@@ -100,7 +100,7 @@ async def test_a_fake_answers_for_tools_that_only_the_platform_has(converse: Con
         mcpToolset={"serverAddress": "https://x.test/mcp"},
     )
     calls = {"calls": [{"name": "Crm_find", "args": {}}]}
-    turn = await first_turn(converse(app, [calls, "Done."], use_fakes=True), "Go")
+    turn = await converse(app, [calls, "Done."], use_fakes=True).say("Go")
 
     assert [use.response for use in turn.calls] == [{"result": "fake Crm_find"}]
 
@@ -166,7 +166,7 @@ async def test_a_failure_of_a_run_that_only_its_sandbox_knows_is_the_response_of
     app = converse.app({"root": {"tools": ["look_up"]}}, tools={"look_up": REAL})
     with pytest.warns(UnsafeSandboxWarning):
         sandbox = Evicting()
-    turn = await first_turn(converse(app, [CALL, "Done."], sandbox=sandbox), "Go")
+    turn = await converse(app, [CALL, "Done."], sandbox=sandbox).say("Go")
 
     assert [use.response for use in turn.calls] == [{"result": {"error": "EvictedError: try again"}}]
 
@@ -174,9 +174,8 @@ async def test_a_failure_of_a_run_that_only_its_sandbox_knows_is_the_response_of
     too_deep = {"calls": [{"name": "look_up", "args": {"of": nested(300)}}]}
     answers = MockTool(name="look_up", response={"found": nested(300)})
     conversation = converse(app, [CALL, "Found.", too_deep, "Bye."], tools=[answers])
-    key = await conversation.begin()
 
-    turns = [await conversation.send(text, key) for text in ("Hi", "And?", "Thanks")]
+    turns = [await conversation.say(text) for text in ("Hi", "And?", "Thanks")]
 
     assert [turn.text for turn in turns] == ["Found.", "", "Bye."]
     assert turns[0].calls[0].response == {"result": json.dumps({"found": nested(300)})}
@@ -199,9 +198,8 @@ async def test_a_fallback_message_is_said_so_often_and_then_the_session_ends(con
         errorHandlingSettings={**says, "fallbackResponseConfig": messages},
     )
     conversation = converse(app, model=failing())
-    key = await conversation.begin()
 
-    turns = [await conversation.send("Hello", key) for _ in range(3)]
+    turns = [await conversation.say("Hello") for _ in range(3)]
 
     assert [turn.text for turn in turns] == ["Verzeihung.", "Verzeihung.", ""]
     assert [turn.ended for turn in turns] == [False, False, True]
@@ -211,7 +209,7 @@ async def test_a_fallback_message_is_said_so_often_and_then_the_session_ends(con
     converse.app({"root": {}})
     app = with_config(converse.folder, "app.json", errorHandlingSettings=says)
     with pytest.raises(ServerError):
-        await first_turn(converse(app, model=failing()), "Hello")
+        await converse(app, model=failing()).say("Hello")
     assert "no customFallbackMessages" in app.unlike_platform[0]
 
 
@@ -221,7 +219,7 @@ async def test_a_failure_of_the_model_may_end_the_session(converse: Converse, er
     converse.app({"root": {}})
     settings = {"errorHandlingStrategy": "END_SESSION", "endSessionConfig": {"escalateSession": True}}
     app = with_config(converse.folder, "app.json", errorHandlingSettings=settings)
-    turn = await first_turn(converse(app, model=failing(error)), "Hello")
+    turn = await converse(app, model=failing(error)).say("Hello")
 
     assert turn.ended
     assert [(use.name, use.args["session_escalated"]) for use in turn.calls] == [("end_session", True)]
@@ -263,10 +261,9 @@ async def test_a_message_brings_variables_along(converse: Converse) -> None:
         conversation = converse(
             app, [GREETS, "Hi.", GREETS, "Hi."], sessions=store.sessions, turns=store.turns
         )
-        key = await conversation.begin()
 
-        first = await conversation.send("I am Ada.", key, variables={"name": "Ada"})
-        second = await conversation.send("Again", key)
+        first = await conversation.say("I am Ada.", variables={"name": "Ada"})
+        second = await conversation.say("Again")
 
         assert [turn.calls[0].response for turn in (first, second)] == [{"result": "Ada"}] * 2
         assert second.variables["name"] == "Ada"
@@ -277,7 +274,7 @@ async def test_a_message_brings_variables_along(converse: Converse) -> None:
     }
     model = ScriptedModel(["Hello."])
     app = converse.app({"root": agent}, variables={"name": "Ada", "none": None})
-    await first_turn(converse(app, model=model), "Hi")
+    await converse(app, model=model).say("Hi")
 
     assert "Of {name} and null." in str(model.requests[0].config.system_instruction)
 
@@ -297,9 +294,9 @@ async def test_half_a_character_is_read_as_python_escapes_it_whoever_sends_it(
     model = ScriptedModel([asks, "Found.", "Bye."])
     answers = MockTool(name="look_up", response={"found": HALF})
     conversation = converse(app, model=model, tools=[answers])
-    key = await conversation.begin(variables={"name": HALF})
+    conversation.key = await conversation.begin(variables={"name": HALF})
 
-    turns = [await conversation.send(text, key) for text in (HALF, "Thanks")]
+    turns = [await conversation.say(text) for text in (HALF, "Thanks")]
 
     assert [(turn.text, turn.error) for turn in turns] == [("half \\ud83d\nFound.", None), ("Bye.", None)]
     assert [(use.args, use.response) for use in turns[0].calls] == [
@@ -317,28 +314,23 @@ def nested(levels: int) -> Any:
 
 
 async def test_mocks_of_a_message_answer_in_its_turn_alone(converse: Converse) -> None:
-    """Before those of the conversation; messages that are sent at once each have their own."""
-    app = converse.app({"root": {"tools": ["greet"]}}, tools={"greet": GREET})
-    conversation = converse(app, [GREETS, "Hi.", GREETS, "Hi."], mocks=_answering("always"))
-    key = await conversation.begin()
-
-    first = await conversation.send("Hi", key, mocks=_answering("once"))
-    second = await conversation.send("Hi", key)
-
-    assert [turn.calls[0].response for turn in (first, second)] == [{"result": "once"}, {"result": "always"}]
-
+    """Before those of the conversation. Messages that two conversations send at once have one turn each."""
     app = converse.app({"root": {"tools": ["greet"]}}, tools={"greet": GREET})
     async with Store.local(MEMORY) as store:
-        conversation = converse(
-            app, [GREETS, "Hi."] * 3, sessions=store.sessions, turns=store.turns, mocks=_answering("always")
-        )
-        key = await conversation.begin()
-        mocks = [_answering("first"), None, _answering("third")]
+        options = {"sessions": store.sessions, "turns": store.turns, "mocks": _answering("always")}
+        one = converse(app, [GREETS, "Hi.", GREETS, "Hi."], **options)
+        two = converse(app, [GREETS, "Hello."], **options)
+        one.key = two.key = await one.begin()
 
-        turns = await asyncio.gather(*(conversation.send("Hi", key, mocks=each) for each in mocks))
+        turns = await asyncio.gather(
+            one.say("a", mocks=_answering("first")), two.say("b"), one.say("c", mocks=_answering("third"))
+        )
+        events = (await one.stored()).events
 
     answers = [turn.calls[0].response for turn in turns]
     assert answers == [{"result": "first"}, {"result": "always"}, {"result": "third"}]
+    assert [turn.text for turn in turns] == ["Hi.", "Hello.", "Hi."]
+    assert [event.author for event in events] == ["user", "root", "root", "root"] * 3
 
 
 @pytest.mark.parametrize("by", ["turns", "runner"])
@@ -365,16 +357,15 @@ async def test_a_response_that_came_during_a_cancelled_turn_is_stored(converse: 
             turns=store.turns if by == "turns" else None,
             tools=[MockTool(name="slow", response=slow)],
         )
-        key = await conversation.begin()
-        turn = asyncio.create_task(conversation.send("Work", key))
+        turn = asyncio.create_task(conversation.say("Work"))
         await answers.wait()
         turn.cancel()
         await asyncio.wait([turn])
 
-        session = await stored(store.sessions, key)
+        session = await conversation.stored()
         assert turn.cancelled()
         assert [each.response for each in session.events[-1].get_function_responses()] == [{"result": 42}]
-        assert (await conversation.send("And?", key)).text == "It is 42."
+        assert (await conversation.say("And?")).text == "It is 42."
 
 
 def _answering(said: str) -> MockConfig:
@@ -384,10 +375,9 @@ def _answering(said: str) -> MockConfig:
 async def test_a_script_that_is_over_or_malformed_is_an_error(converse: Converse) -> None:
     """It says how many replies it has, or names the reply; a text would be a reply for each character."""
     conversation = converse(converse.app({"root": {}}), ["One."])
-    key = await conversation.begin()
-    await conversation.send("a", key)
+    await conversation.say("a")
     with pytest.raises(InvalidInputError, match="the script has 1 replies"):
-        await conversation.send("b", key)
+        await conversation.say("b")
 
     no_lists: tuple[Any, ...] = (5, "Hello.", {"text": "Hello."})
     for replies in no_lists:

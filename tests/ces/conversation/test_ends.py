@@ -15,9 +15,9 @@ from google.genai.errors import ServerError
 
 from gcp_adk_store.ces import MockTool, ScriptedModel
 from tests.ces.conversation.apps import write_app
-from tests.ces.conversation.conftest import Answering, Converse, first_turn
+from tests.ces.conversation.conftest import Answering, Converse
 from tests.ces.conversation.test_behaviour import OVERLOADED, REAL
-from tests.ces.host.runs import Gate, stored
+from tests.ces.host.runs import Gate
 
 PAY = 'def pay() -> str:\n    """Pay."""\n    set_variable("paid", True)\n    return "done"\n'
 
@@ -47,19 +47,18 @@ async def test_what_tools_did_is_stored_before_a_model_fails_or_its_turn_is_canc
     app = converse.app({"root": {"tools": ["pay"]}}, tools={"pay": PAY})
     begun = asyncio.Event()
     conversation = converse(app, model=pays_and_fails(begun if cancelled else None))
-    key = await conversation.begin()
 
-    turn = asyncio.create_task(conversation.send("Pay", key))
+    turn = asyncio.create_task(conversation.say("Pay"))
     if cancelled:
         await begun.wait()
         turn.cancel()
     with pytest.raises((ServerError, asyncio.CancelledError)):
         await turn
 
-    session = await stored(converse.sessions, key)
+    session = await conversation.stored()
     assert [each.response for each in session.events[-1].get_function_responses()] == [{"result": "done"}]
-    assert (await conversation.variables(key)) == {"paid": True}
-    assert (await conversation.send("And?", key)).text == "Paid."
+    assert (await conversation.variables(conversation.key)) == {"paid": True}
+    assert (await conversation.say("And?")).text == "Paid."
 
 
 async def test_what_a_tool_did_is_stored_if_a_later_call_ends_the_turn(converse: Converse) -> None:
@@ -69,10 +68,9 @@ async def test_what_a_tool_did_is_stored_if_a_later_call_ends_the_turn(converse:
     model = ScriptedModel([calls, "Paid."])
     app = converse.app({"root": agent}, tools={"pay": PAY, "look_up": REAL})
     conversation = converse(app, model=model)
-    key = await conversation.begin()
 
-    failed = await conversation.send("Pay", key)
-    await conversation.send("And?", key)
+    failed = await conversation.say("Pay")
+    await conversation.say("And?")
 
     assert str(failed.error).startswith("CALLBACK_FAILED: before_tool of root: AssertionError")
     parts = [part for content in model.requests[1].contents for part in content.parts or ()]
@@ -80,7 +78,7 @@ async def test_what_a_tool_did_is_stored_if_a_later_call_ends_the_turn(converse:
     assert [part.function_response.name for part in parts if part.function_response] == ["pay"]
 
     callbacks = {"after_agent": ["1 / 0"]}
-    turn = await first_turn(converse(converse.app({"root": {"callbacks": callbacks}}), ["Secret"]), "Hi")
+    turn = await converse(converse.app({"root": {"callbacks": callbacks}}), ["Secret"]).say("Hi")
 
     assert (turn.text, turn.error) == (
         "",
@@ -105,7 +103,7 @@ async def test_what_a_callback_empties_is_empty(
     agent = {"tools": ["look_up"], "callbacks": {kind: [statement]}}
     app = converse.app({"root": agent}, tools={"look_up": code})
     calls = {"calls": [{"name": "look_up", "args": {"of": "a secret"}}]}
-    turn = await first_turn(converse(app, [calls, "Found."]), "Hi")
+    turn = await converse(app, [calls, "Found."]).say("Hi")
 
     assert (turn.text, turn.error) == (said, None)
     assert [use.response for use in turn.calls] == ([] if response is None else [response])
@@ -127,10 +125,9 @@ async def test_an_end_that_is_not_reached_ends_no_session(
     app = converse.app(agents, tools={"look_up": REAL})
     calls = {"calls": [first, {"name": "end_session", "args": {"reason": "done"}}]}
     conversation = converse(app, [calls, "Yes?", "Yes."])
-    key = await conversation.begin()
 
-    turn = await conversation.send("Hi", key)
-    after = await conversation.send("And?", key)
+    turn = await conversation.say("Hi")
+    after = await conversation.say("And?")
 
     assert (turn.ended, turn.error and turn.error.partition(":")[0]) == (False, error)
     assert (after.ended, after.error) == (False, None)
@@ -186,11 +183,10 @@ async def test_a_response_that_comes_as_a_turn_begins_lets_its_callbacks_run(
         sessions=sessions,
         tools=[MockTool(name="slow", response=slow)],
     )
-    key = await conversation.begin()
-    await conversation.send("Work", key)
+    await conversation.say("Work")
 
     sessions.gate, sessions.was_read = opens, asyncio.Event()
-    turn = asyncio.create_task(conversation.send("And?", key))
+    turn = asyncio.create_task(conversation.say("And?"))
     await opens.begun.wait()
     slow.opened.set()
     late = asyncio.create_task(conversation.close())
@@ -199,5 +195,5 @@ async def test_a_response_that_comes_as_a_turn_begins_lets_its_callbacks_run(
 
     assert (await asyncio.wait_for(turn, 60)).text == "Not yet."
     await late
-    last = (await stored(sessions, key)).events[-1]
+    last = (await conversation.stored()).events[-1]
     assert [each.response for each in last.get_function_responses()] == [{"result": 42}]

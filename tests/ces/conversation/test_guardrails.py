@@ -8,7 +8,7 @@ import pytest
 from gcp_adk_store import InvalidInputError
 from gcp_adk_store.ces import AgentApp, ScriptedModel, lint_app, read_app
 from tests.ces.conversation.apps import change, write_app, write_files
-from tests.ces.conversation.conftest import Converse, first_turn
+from tests.ces.conversation.conftest import Converse
 
 ALL = ("before_agent", "after_agent", "before_model", "after_model")
 SAYS_NO = {"respondImmediately": {"responses": [{"text": "off", "disabled": True}, {"text": "I cannot."}]}}
@@ -65,7 +65,7 @@ def guarded(
 async def test_guardrails_run_before_the_agents_callbacks(converse: Converse) -> None:
     """Each kind before the callbacks of its kind; one that is content changes nothing."""
     app = guarded(converse.new_folder(), ALL)
-    turn = await first_turn(converse(app, ["Hello."]), "Hi")
+    turn = await converse(app, ["Hello."]).say("Hi")
 
     assert (turn.text, turn.error) == ("Hello.", None)
     assert turn.variables["trace"] == [
@@ -90,9 +90,8 @@ async def test_a_guardrail_answers_in_place_of_the_agent(
     """With its first response that is not disabled; nothing of the agent runs or is said after it."""
     model = ScriptedModel(replies)
     conversation = converse(guarded(converse.new_folder(), (kind,), SAYS_NO), model=model)
-    key = await conversation.begin()
 
-    turn = await conversation.send(said, key)
+    turn = await conversation.say(said)
 
     assert (turn.text, turn.error, turn.ended) == ("I cannot.", None, False)
     assert turn.variables["trace"] == trace
@@ -107,20 +106,15 @@ async def test_a_guardrail_acts_as_its_configuration_says(converse: Converse) ->
     reason.
     """
     action = {"transferAgent": {"agent": "projects/p/locations/us/apps/a/agents/billing"}}
-    turn = await first_turn(
-        converse(
-            guarded(converse.new_folder(), ("after_model",), action, of_agent=True), ["bad", "Billing."]
-        ),
-        "Hi",
-    )
+    turn = await converse(
+        guarded(converse.new_folder(), ("after_model",), action, of_agent=True), ["bad", "Billing."]
+    ).say("Hi")
 
     assert (turn.text, turn.agent) == ("Billing.", "billing")
 
     model = ScriptedModel(["bad", "Let us talk about bills."])
     action = {"generativeAnswer": {"prompt": "Decline politely."}}
-    turn = await first_turn(
-        converse(guarded(converse.new_folder(), ("after_model",), action), model=model), "Hi"
-    )
+    turn = await converse(guarded(converse.new_folder(), ("after_model",), action), model=model).say("Hi")
 
     assert turn.text == "Let us talk about bills."
     config = model.requests[1].config
@@ -136,11 +130,11 @@ async def test_a_guardrail_acts_as_its_configuration_says(converse: Converse) ->
     change(converse.folder / "app.json", errorHandlingSettings=handling)
     app = read_app(converse.folder)
     blocked = {"content": {"role": "model", "parts": []}, "error_code": "SAFETY", "error_message": "no"}
-    turn = await first_turn(converse(app, ["bad", blocked]), "Hi")
+    turn = await converse(app, ["bad", blocked]).say("Hi")
 
     assert (turn.text, turn.error) == ("Sorry.", "SAFETY: no")
 
-    turn = await first_turn(converse(guarded(converse.new_folder(), ("before_agent",))), "bad")
+    turn = await converse(guarded(converse.new_folder(), ("before_agent",))).say("bad")
 
     assert turn.error == "GUARDRAIL_TRIGGERED: Words: a bad word"
 
@@ -163,7 +157,7 @@ async def test_code_of_a_guardrail_that_fails_ends_the_turn(converse: Converse, 
     """What guards must not be passed by its own failure: an answer that it should judge is not said."""
     app = guarded(converse.new_folder(), (kind,), SAYS_NO)
     (app.callbacks[-1].path).write_text(f"def {kind}_guardrail_callback(callback_context):\n    1 / 0\n")
-    turn = await first_turn(converse(app, ["Hello."]), "Hi")
+    turn = await converse(app, ["Hello."]).say("Hi")
 
     assert (
         turn.error == f"CALLBACK_FAILED: {kind} of the guardrail Words: ZeroDivisionError: division by zero"

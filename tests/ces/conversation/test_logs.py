@@ -3,8 +3,7 @@
 from google.adk.events import Event
 
 from gcp_adk_store.ces import ConversationTurn, RunLog, RuntimeSettings, SessionKey
-from tests.ces.conversation.conftest import Converse, first_turn
-from tests.ces.host.runs import stored
+from tests.ces.conversation.conftest import Converse
 
 TALK = '''
 def talk(times: int) -> dict:
@@ -29,7 +28,7 @@ async def test_each_run_reports_what_it_printed_warned_of_and_failed_with(conver
     )
     noted: list[RunLog] = []
     replies = [calling("quiet"), calling("talk", times=1), "Done."]
-    turn = await first_turn(converse(app, replies, note_run=lambda _, log: noted.append(log)), "Go")
+    turn = await converse(app, replies, note_run=lambda _, log: noted.append(log)).say("Go")
 
     assert [(each.agent, each.what) for each in noted] == [
         *[("root", "before_model")] * 2,
@@ -56,20 +55,15 @@ async def test_events_keep_as_much_of_the_logs_of_a_turn_as_the_setting_says(con
     app = converse.app({"root": {"tools": ["talk"]}}, tools={"talk": TALK})
     settings = RuntimeSettings(stored_log_characters=2_000)
     conversation = converse(app, [calling("talk", times=5_000), "Done."], settings=settings)
-    key = await conversation.begin()
 
-    turn = await conversation.send("Go", key)
+    turn = await conversation.say("Go")
 
     (log,) = turn.logs
     assert log.size == 2_000
     assert log.failure.endswith("ValueError: enough")
     assert log.printed.startswith("word word")
     assert (
-        sum(
-            "ces_log" in (event.custom_metadata or {})
-            for event in (await stored(converse.sessions, key)).events
-        )
-        == 1
+        sum("ces_log" in (event.custom_metadata or {}) for event in (await conversation.stored()).events) == 1
     )
 
     app = converse.app({"root": {"tools": ["talk"]}}, tools={"talk": TALK}, asynchronous=("talk",))
@@ -80,13 +74,12 @@ async def test_events_keep_as_much_of_the_logs_of_a_turn_as_the_setting_says(con
         settings=RuntimeSettings(stored_log_characters=2_000),
         note_run=lambda key, log: noted.append((key, log)),
     )
-    key = await conversation.begin()
 
-    await conversation.send("Go", key)
+    await conversation.say("Go")
     await conversation.close()
 
     (only,) = noted
-    assert (only[0], only[1].what, only[1].late) == (key, "talk", True)
-    kept = [event for event in (await stored(converse.sessions, key)).events if event.custom_metadata]
+    assert (only[0], only[1].what, only[1].late) == (conversation.key, "talk", True)
+    kept = [event for event in (await conversation.stored()).events if event.custom_metadata]
     assert [event.author for event in kept] == ["user"]
     assert kept[0].get_function_responses()

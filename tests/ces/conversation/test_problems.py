@@ -1,6 +1,5 @@
 """An app that lacks something does not run, unless the caller allows that."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,64 +30,60 @@ def sound(folder: Path) -> Path:
 
 
 APP, ROOT_AGENT, GUARDRAIL = "app.json", "agents/root/root.json", "guardrails/words/words.json"
-Breaks = Callable[[Path], None]
 
 
-def has(path: str, **members: Any) -> Breaks:
-    """Return what changes members of a configuration."""
-    return lambda folder: change(folder / path, **members)
-
-
-def guards(declared: Any) -> Breaks:
-    """Return what gives the guardrail other code."""
-    return has(GUARDRAIL, codeCallback=declared)
-
-
-def lacks(path: str) -> Breaks:
-    """Return what deletes a file."""
-    return lambda folder: (folder / path).unlink()
-
-
-def rules(**changed: Any) -> Breaks:
-    """Return what gives the root a transfer rule with changes; a value of None takes a member out."""
+def rules(**changed: Any) -> dict[str, Any]:
+    """Return a transfer rule with changes as the root has it; a value of None takes a member out."""
     condition = {"expressionCondition": {"expression": "true"}}
     rule = {"childAgent": "other", "direction": "PARENT_TO_CHILD", "disablePlannerTransfer": condition}
     rule = {name: value for name, value in {**rule, **changed}.items() if value is not None}
-    return has(ROOT_AGENT, transferRules=[rule])
+    return {"transferRules": [rule]}
 
 
-PROBLEMS: dict[str, tuple[Breaks, str]] = {
-    "the code of a guardrail": (lacks(WORDS), "CES001"),
-    "the configuration of a guardrail": (lacks(GUARDRAIL), "CES001"),
-    "a guardrail of the app": (has(APP, guardrails=["words", "gone"]), "CES602"),
-    "guardrails that are no names": (has(APP, guardrails=[{"name": "words"}]), "CES602"),
-    "guardrails that are no list": (has(APP, guardrails="gone"), "CES602"),
-    "a guardrail of an agent": (has(ROOT_AGENT, guardrails=["gone"]), "CES602"),
-    "the root agent": (has(APP, rootAgent="gone"), "CES602"),
-    "the agent of a guardrail": (has(GUARDRAIL, action={"transferAgent": {"agent": "gone"}}), "CES602"),
-    "a callback": (has(ROOT_AGENT, beforeAgentCallbacks=[{"pythonCode": "gone.py"}]), "CES001"),
-    "callbacks that are no list": (has(ROOT_AGENT, beforeAgentCallbacks="gone.py"), "CES001"),
-    "a callback of a guardrail that is a path": (guards({"beforeAgentCallback": WORDS}), "CES001"),
-    "a callback of a guardrail of another kind": (
-        guards({"beforeToolCallback": {"pythonCode": WORDS}}),
+PROBLEMS: dict[str, tuple[str, dict[str, Any] | None, str]] = {
+    "the code of a guardrail": (WORDS, None, "CES001"),
+    "the configuration of a guardrail": (GUARDRAIL, None, "CES001"),
+    "a guardrail of the app": (APP, {"guardrails": ["words", "gone"]}, "CES602"),
+    "guardrails that are no names": (APP, {"guardrails": [{"name": "words"}]}, "CES602"),
+    "guardrails that are no list": (APP, {"guardrails": "gone"}, "CES602"),
+    "a guardrail of an agent": (ROOT_AGENT, {"guardrails": ["gone"]}, "CES602"),
+    "the root agent": (APP, {"rootAgent": "gone"}, "CES602"),
+    "the agent of a guardrail": (GUARDRAIL, {"action": {"transferAgent": {"agent": "gone"}}}, "CES602"),
+    "a callback": (ROOT_AGENT, {"beforeAgentCallbacks": [{"pythonCode": "gone.py"}]}, "CES001"),
+    "callbacks that are no list": (ROOT_AGENT, {"beforeAgentCallbacks": "gone.py"}, "CES001"),
+    "a callback of a guardrail that is a path": (
+        GUARDRAIL,
+        {"codeCallback": {"beforeAgentCallback": WORDS}},
         "CES001",
     ),
-    "code of a guardrail that is no object": (guards(WORDS), "CES001"),
-    "the direction of a transfer rule": (rules(direction=None), "CES001"),
-    "a direction that is not known": (rules(direction="PARENT_TO_CHILDREN"), "CES001"),
-    "a direction that is a list": (rules(direction=["PARENT_TO_CHILD"]), "CES001"),
-    "the child of a transfer rule": (rules(childAgent=None), "CES001"),
-    "the condition of a transfer rule": (rules(disablePlannerTransfer={"eventCondition": {}}), "CES001"),
-    "transfer rules that are no list": (has(ROOT_AGENT, transferRules="other"), "CES001"),
+    "a callback of a guardrail of another kind": (
+        GUARDRAIL,
+        {"codeCallback": {"beforeToolCallback": {"pythonCode": WORDS}}},
+        "CES001",
+    ),
+    "code of a guardrail that is no object": (GUARDRAIL, {"codeCallback": WORDS}, "CES001"),
+    "the direction of a transfer rule": (ROOT_AGENT, rules(direction=None), "CES001"),
+    "a direction that is not known": (ROOT_AGENT, rules(direction="PARENT_TO_CHILDREN"), "CES001"),
+    "a direction that is a list": (ROOT_AGENT, rules(direction=["PARENT_TO_CHILD"]), "CES001"),
+    "the child of a transfer rule": (ROOT_AGENT, rules(childAgent=None), "CES001"),
+    "the condition of a transfer rule": (
+        ROOT_AGENT,
+        rules(disablePlannerTransfer={"eventCondition": {}}),
+        "CES001",
+    ),
+    "transfer rules that are no list": (ROOT_AGENT, {"transferRules": "other"}, "CES001"),
 }
 
 
 @pytest.mark.parametrize("missing", PROBLEMS)
 def test_an_app_that_lacks_what_it_names_does_not_run(tmp_path: Path, missing: str) -> None:
     """A guard would be skipped, or another agent would begin."""
-    breaks, code = PROBLEMS[missing]
+    path, members, code = PROBLEMS[missing]
     folder = sound(tmp_path)
-    breaks(folder)
+    if members is None:
+        (folder / path).unlink()
+    else:
+        change(folder / path, **members)
     app = read_app(folder)
 
     assert [code] == [each.code for each in app.problems]
@@ -110,7 +105,7 @@ async def test_an_app_with_problems_runs_where_the_caller_allows_it(converse: Co
 
     folder = sound(converse.new_folder())
     fields = {"pythonCode": WORDS, "disabled": "false"}
-    guards({"beforeAgentCallback": fields})(folder)
+    change(folder / GUARDRAIL, codeCallback={"beforeAgentCallback": fields})
     change(folder / "agents/root/root.json", beforeAgentCallbacks=[fields])
 
     for wrong in (5, "app"):

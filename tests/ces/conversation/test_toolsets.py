@@ -11,7 +11,7 @@ from google.genai import types
 
 from gcp_adk_store.ces import HttpPolicy, MockTool, ScriptedModel, lint_app, load_tools, read_app
 from tests.ces.conversation.apps import write_files
-from tests.ces.conversation.conftest import Converse, first_turn, offered
+from tests.ces.conversation.conftest import Converse, offered
 from tests.ces.host.web import Asked, Web, serving
 
 
@@ -89,8 +89,9 @@ class Asking:
         self.model = ScriptedModel([{"calls": [{"name": "Bank_read", "args": dict(args)}]}, "Done."])
         http = HttpPolicy(allow=["127.0.0.1:*"], allow_loopback=True)
         conversation = self._converse(app, model=self.model, http=http)
-        key = await conversation.begin(session_id=f"s/{len(self._converse.made)}", variables=variables)
-        (use,) = (await conversation.send("Go", key)).calls
+        session_id = f"s/{len(self._converse.made)}"
+        conversation.key = await conversation.begin(session_id=session_id, variables=variables)
+        (use,) = (await conversation.say("Go")).calls
         assert "secret" not in repr((app, load_tools(app)))
         return use.response
 
@@ -225,7 +226,7 @@ async def test_tools_without_code_are_named_mocks_that_fail_loudly(
     }
     app = read_app(write_files(tmp_path / "app", files))
     model = ScriptedModel(["Done."])
-    await first_turn(converse(app, model=model), "Go")
+    await converse(app, model=model).say("Go")
     functions = {
         each.name: each
         for tool in model.requests[0].config.tools or []
@@ -257,7 +258,7 @@ async def test_an_agent_may_name_a_tool_by_its_folder(converse: Converse) -> Non
         "agents/root/instruction.txt": "Call {@TOOL: find}.",
     }
     app = read_app(write_files(converse.folder, files))
-    turn = await first_turn(converse(app, [{"calls": [{"name": "find"}]}, "Done."]), "Go")
+    turn = await converse(app, [{"calls": [{"name": "find"}]}, "Done."]).say("Go")
 
     assert [] == lint_app(app)
     assert [{"result": "found"}] == [use.response for use in turn.calls]

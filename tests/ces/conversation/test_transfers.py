@@ -8,7 +8,7 @@ import pytest
 from gcp_adk_store import InvalidInputError
 from gcp_adk_store.ces import ScriptedModel, read_app
 from tests.ces.conversation.apps import write_app
-from tests.ces.conversation.conftest import Converse, first_turn, offered
+from tests.ces.conversation.conftest import Converse, offered
 from tests.support.documents import ROOT
 
 NOTE = "set_variable('trace', [*get_variable('trace'), '{}'])"
@@ -34,9 +34,8 @@ async def test_a_model_hands_over_to_a_child_and_back(converse: Converse) -> Non
     app = family(converse.new_folder())
     model = ScriptedModel([TO_BILLING, "Billing here.", "Still billing."])
     conversation, other = converse(app, model=model), converse(app, [TO_ROOT, "Root again."])
-    key = await conversation.begin()
-    turns = [await conversation.send(said, key) for said in ("My bill", "More")]
-    turns.append(await other.send("Something else", key))
+    turns = [await conversation.say(said) for said in ("My bill", "More")]
+    turns.append(await other.send("Something else", conversation.key))
 
     assert [(turn.text, turn.agent) for turn in turns] == [
         *(("Billing here.", "billing"), ("Still billing.", "billing"), ("Root again.", "root"))
@@ -51,12 +50,12 @@ async def test_what_an_agent_does_before_it_hands_over_is_done(converse: Convers
     """A callback hands over to any agent; the last one runs beside that; of calls those before it count."""
     to_other = "return Content(parts=[Part.from_text('Wait.'), Part.from_agent_transfer('other')])"
     app = converse.app({"root": {"callbacks": {"before_agent": [to_other]}}, "other": {}})
-    turn = await first_turn(converse(app, ["Other here."]), "Hi")
+    turn = await converse(app, ["Other here."]).say("Hi")
     assert (turn.text, turn.agent) == ("Wait.\nOther here.", "other")
 
     says = {"after_agent": ["return Content(parts=[Part.from_text('I hand over.')])"]}
     app = converse.app({"root": {"childAgents": ["billing"], "callbacks": says}, "billing": {}})
-    turn = await first_turn(converse(app, [TO_BILLING, "Billing here."]), "Hi")
+    turn = await converse(app, [TO_BILLING, "Billing here."]).say("Hi")
     assert (turn.text, turn.agent) == ("I hand over.\nBilling here.", "billing")
     assert turn.calls[0].response == {"result": None}
 
@@ -64,19 +63,19 @@ async def test_what_an_agent_does_before_it_hands_over_is_done(converse: Convers
     agents = {"root": {"childAgents": ["billing"], "tools": ["count"]}, "billing": {}}
     app = converse.app(agents, tools={"count": counts})
     calls = [{"name": "count"}, *TO_BILLING["calls"], {"name": "count"}]
-    turn = await first_turn(converse(app, [{"calls": calls}, "Done."]), "Hi")
+    turn = await converse(app, [{"calls": calls}, "Done."]).say("Hi")
     assert (turn.agent, turn.variables["n"]) == ("billing", 1)
 
 
 async def test_agents_that_hand_over_without_end_are_stopped(converse: Converse) -> None:
     """The turn ends with an error. The response to a transfer to an unknown agent lists the agents."""
-    turn = await first_turn(converse(family(converse.new_folder()), [TO_BILLING, TO_ROOT] * 6), "Hi")
+    turn = await converse(family(converse.new_folder()), [TO_BILLING, TO_ROOT] * 6).say("Hi")
 
     assert turn.error == "TURN_TOO_LONG: more than 10 transfers in one turn"
     assert " model calls, or 10 transfers |" in (ROOT / "docs/ces-conversations.md").read_text()
 
     wrong = {"calls": [{"name": "transfer_to_agent", "args": {"agent_name": "nobody"}}]}
-    turn = await first_turn(converse(family(converse.new_folder()), [wrong, "Sorry."]), "Hi")
+    turn = await converse(family(converse.new_folder()), [wrong, "Sorry."]).say("Hi")
 
     assert turn.calls[0].response == {"error": "unknown agent 'nobody'; known: billing, root"}
     assert (turn.text, turn.agent) == ("Sorry.", "root")
@@ -108,7 +107,7 @@ async def test_a_rule_forbids_the_model_a_transfer(converse: Converse) -> None:
     rule = {"childAgent": "billing", "direction": "PARENT_TO_CHILD", **unless}
     model = ScriptedModel([TO_BILLING, "Root."])
     app = family(converse.new_folder(), transferRules=[rule])
-    turn = await first_turn(converse(app, model=model), "Hi")
+    turn = await converse(app, model=model).say("Hi")
 
     assert not model.requests[0].config.tools
     assert (turn.text, turn.agent) == ("Root.", "root")

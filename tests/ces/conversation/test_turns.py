@@ -1,6 +1,5 @@
 """A turn calls callbacks, models and tools in the platform's order, and stores what came of it."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -11,11 +10,11 @@ from google.adk.runners import Runner
 from google.genai import types
 
 from gcp_adk_store import InvalidInputError, SessionMissingError, Store
-from gcp_adk_store.ces import AppAgent, Conversation, MockTool, ScriptedModel, SessionKey
+from gcp_adk_store.ces import AppAgent, MockTool, ScriptedModel, SessionKey
 from gcp_adk_store.ces.sandbox import UnsafeSandboxWarning
 from gcp_adk_store.settings import MEMORY
 from tests.ces.conversation.apps import write_slow_app
-from tests.ces.conversation.conftest import Answering, Converse, first_turn, offered
+from tests.ces.conversation.conftest import Answering, Converse, offered
 from tests.ces.host.runs import Gate, stored
 from tests.support.documents import ROOT
 
@@ -54,9 +53,7 @@ async def test_callbacks_models_and_tools_are_called_in_order(converse: Converse
         variables={"trace": []},
     )
     conversation = converse(app, [CALL, "Hello, Ada."])
-    key = await conversation.begin(user_id="ada")
-
-    turn = await conversation.send("I am Ada.", key)
+    turn = await conversation.say("I am Ada.")
 
     assert turn.error is None
     assert turn.text == "Hello, Ada."
@@ -64,7 +61,7 @@ async def test_callbacks_models_and_tools_are_called_in_order(converse: Converse
         *("before_agent", "before_model", "after_model", "before_tool", "greet", "after_tool"),
         *("before_model", "after_model", "after_agent"),
     ]
-    session = await stored(converse.sessions, key)
+    session = await conversation.stored()
     assert session.state["trace"] == turn.variables["trace"]
     assert said(session.events) == [
         ("user", "I am Ada."),
@@ -104,7 +101,7 @@ async def test_content_calls_and_partial_responses_of_callbacks_come_before_the_
     """Content of the agent is all; after calls, and after a partial response, the model is asked."""
     agents = {"root": {"callbacks": {kind: body}}}
     app = converse.app(agents, tools={"greet": GREET}, variables={"trace": []})
-    turn = await first_turn(converse(app, replies), "Hello")
+    turn = await converse(app, replies).say("Hello")
 
     assert (turn.text, turn.error, turn.variables["trace"]) == (text, None, trace)
 
@@ -116,8 +113,7 @@ async def test_callbacks_replace_answers_calls_and_responses(converse: Converse)
         "return Content(parts=[Part.from_text(said.upper())])",
     ]
     conversation = converse(converse.app({"root": {"callbacks": {"after_agent": after}}}), ["hello"])
-    key = await conversation.begin()
-    await conversation.send("Hi", key)
+    await conversation.say("Hi")
     callbacks = {
         "before_tool": ["if tool.name == 'other': return {'result': 'not called'}", "input['name'] = 'Bob'"],
         "after_tool": ["tool_response['seen'] = input.get('name', '')"],
@@ -125,9 +121,9 @@ async def test_callbacks_replace_answers_calls_and_responses(converse: Converse)
     tools = {"greet": GREET, "other": "def other(): raise ValueError('called')"}
     agent = {"tools": ["greet", "other"], "callbacks": callbacks}
     app = converse.app({"root": agent}, tools=tools, variables={"trace": []})
-    turn = await first_turn(converse(app, [{"calls": [*CALL["calls"], {"name": "other"}]}, "Done."]), "Hi")
+    turn = await converse(app, [{"calls": [*CALL["calls"], {"name": "other"}]}, "Done."]).say("Hi")
 
-    assert said((await stored(converse.sessions, key)).events) == [("user", "Hi"), ("root", "HELLO")]
+    assert said((await conversation.stored()).events) == [("user", "Hi"), ("root", "HELLO")]
     assert [use.response for use in turn.calls] == [
         {"result": {"said": "Hello Bob"}, "seen": "Bob"},
         {"result": "not called", "seen": ""},
@@ -145,7 +141,7 @@ async def test_callbacks_change_requests_and_responses_in_place(converse: Conver
     tools = {"greet": GREET, "part": "def part(): pass"}
     model = ScriptedModel(["Hello"])
     app = converse.app({"root": agent}, tools=tools, variables={"name": "Ada"})
-    turn = await first_turn(converse(app, model=model), "Hi")
+    turn = await converse(app, model=model).say("Hi")
 
     assert turn.text == "Hello!"
     assert (offered(model).name, offered(model).description) == ("greet", "Greet somebody.")
@@ -167,10 +163,9 @@ async def test_a_callback_that_fails_ends_the_turn_and_the_session_goes_on(
     """The last event of the turn says why."""
     callbacks = {"after_model": [f"if 'fail' in llm_response.content.parts[0].text: {statement}"]}
     conversation = converse(converse.app({"root": {"callbacks": callbacks}}), ["fail", "fine"])
-    key = await conversation.begin()
 
-    failed = await conversation.send("Hi", key)
-    after = await conversation.send("Again", key)
+    failed = await conversation.say("Hi")
+    after = await conversation.say("Again")
 
     assert failed.error is not None
     assert failed.error.startswith(code)
@@ -184,15 +179,14 @@ async def test_end_session_ends_the_turn_and_refuses_what_follows(converse: Conv
         converse.app({"root": {"tools": ["end_session"]}}),
         [{"text": "Goodbye.", "calls": [{"name": "end_session", "args": {"reason": "done"}}]}],
     )
-    key = await conversation.begin()
 
-    turn = await conversation.send("Bye", key)
+    turn = await conversation.say("Bye")
 
     assert (turn.ended, turn.text) == (True, "Goodbye.")
     assert [(use.name, use.args) for use in turn.calls] == [("end_session", {"reason": "done"})]
     with pytest.raises(InvalidInputError, match="an agent ended this session"):
-        await conversation.send("Hello?", key)
-    assert len((await stored(converse.sessions, key)).events) == 2
+        await conversation.say("Hello?")
+    assert len((await conversation.stored()).events) == 2
 
 
 async def test_payloads_reach_the_client_and_no_later_request(converse: Converse) -> None:
@@ -200,12 +194,11 @@ async def test_payloads_reach_the_client_and_no_later_request(converse: Converse
     callbacks = {"after_model": ["llm_response.content.parts.append(Part.from_json('{\"card\": 1}'))"]}
     model = ScriptedModel(["one", "two"])
     conversation = converse(converse.app({"root": {"callbacks": callbacks}}), model=model)
-    key = await conversation.begin()
     picture = types.Part(inline_data=types.Blob(data=b"\xff\x00", mime_type="image/png"))
     image = types.Content(role="user", parts=[types.Part(text="Look"), picture])
 
-    turn = await conversation.send(image, key)
-    await conversation.send("And now?", key)
+    turn = await conversation.say(image)
+    await conversation.say("And now?")
 
     assert [(blob.data, blob.mime_type) for blob in turn.payloads] == [(b'{"card": 1}', "application/json")]
     first, second = (
@@ -221,17 +214,16 @@ async def test_a_background_tool_answers_later_and_the_next_request_has_it(conve
     app = write_slow_app(converse.folder)
     model = ScriptedModel([{"calls": [{"name": "work"}]}, "It is running.", "It is 42."])
     conversation = converse(app, model=model, tools=[MockTool(name="slow", response=slow)])
-    key = await conversation.begin()
 
-    first = await conversation.send("Work", key)
+    first = await conversation.say("Work")
     await slow.begun.wait()
     slow.opened.set()
     await conversation.close()
-    second = await conversation.send("And?", key)
+    second = await conversation.say("And?")
 
     assert (first.text, second.text) == ("It is running.", "It is 42.")
     assert [use.response for use in first.calls] == [{"result": "pending"}]
-    last = said((await stored(converse.sessions, key)).events)
+    last = said((await conversation.stored()).events)
     assert last[4:] == [("user", {"result": 42}), ("user", "And?"), ("root", "It is 42.")]
     texts = [part.text for content in model.requests[2].contents for part in content.parts or ()]
     assert '<tool_response name="work">{"result": 42}</tool_response>' in texts
@@ -244,16 +236,14 @@ async def test_a_turn_that_does_not_end_is_ended(converse: Converse) -> None:
         {"root": {"callbacks": {"before_model": over}}},
         tools={"greet": "def greet(name: str): return 1"},
     )
-    turn = await first_turn(converse(app), "Hi")
+    turn = await converse(app).say("Hi")
 
     assert turn.error == "TURN_TOO_LONG: more than 25 model calls in one turn"
     assert "| more than 25 model calls, or " in (ROOT / "docs/ces-conversations.md").read_text()
     assert len(turn.calls) == 25
 
     app = converse.app({"root": {"tools": ["bad"]}}, tools={"bad": "def bad(): raise ValueError('no')"})
-    turn = await first_turn(
-        converse(app, [{"calls": [{"name": "bad"}, {"name": "missing"}]}, "Sorry."]), "Hi"
-    )
+    turn = await converse(app, [{"calls": [{"name": "bad"}, {"name": "missing"}]}, "Sorry."]).say("Hi")
 
     first, second = (json.dumps(use.response) for use in turn.calls)
     assert "ValueError: no" in first
@@ -283,28 +273,6 @@ async def test_adks_runner_runs_an_exported_app(converse: Converse) -> None:
         await conversation.send("Hi", "shop/ada/s1")
 
 
-async def test_each_message_is_one_turn_of_the_store(converse: Converse) -> None:
-    """Messages that are sent at once are answered one after the other, by two conversations."""
-    app = converse.app(
-        {"root": {"tools": ["greet"]}},
-        tools={"greet": GREET},
-        variables={"trace": []},
-    )
-    async with Store.local(MEMORY) as store:
-        options: dict[str, Any] = {"sessions": store.sessions, "turns": store.turns}
-        one: Conversation = converse(app, [CALL, "one"], **options)
-        two: Conversation = converse(app, [CALL, "two"], **options)
-        key = await one.begin()
-
-        turns = await asyncio.gather(one.send("first", key), two.send("second", key))
-
-        assert [turn.text for turn in turns] == ["one", "two"]
-        session = await stored(store.sessions, key)
-        assert session.state["trace"] == ["greet", "greet"]
-        authors = [event.author for event in session.events]
-        assert authors == ["user", "root", "root", "root"] * 2
-
-
 async def test_a_late_response_belongs_to_no_turn_of_the_store(converse: Converse) -> None:
     """The lease of the turn that began the tool is over, and another turn may have followed."""
     slow = Gate({"result": 42})
@@ -317,14 +285,13 @@ async def test_a_late_response_belongs_to_no_turn_of_the_store(converse: Convers
             turns=store.turns,
             tools=[MockTool(name="slow", response=slow)],
         )
-        key = await conversation.begin()
 
-        await conversation.send("Work", key)
-        await conversation.send("And?", key)
+        await conversation.say("Work")
+        await conversation.say("And?")
         slow.opened.set()
         await conversation.close()
 
-        session = await stored(store.sessions, key)
+        session = await conversation.stored()
         assert said(session.events)[-1] == ("user", {"result": None})
         assert session.state["n"] == 42
 
@@ -343,9 +310,8 @@ async def test_a_response_that_comes_during_a_turn_is_its_last_event(converse: C
     model = Answering(answer=answer)
     app = write_slow_app(converse.folder)
     conversation = converse(app, model=model, tools=[MockTool(name="slow", response=slow)])
-    key = await conversation.begin()
 
-    turn = await conversation.send("Work", key)
+    turn = await conversation.say("Work")
 
     assert said(list(turn.events))[2:] == [("root", "Done."), ("user", {"result": 42})]
-    assert said((await stored(converse.sessions, key)).events)[1:] == said(list(turn.events))
+    assert said((await conversation.stored()).events)[1:] == said(list(turn.events))
