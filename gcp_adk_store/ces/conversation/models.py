@@ -32,13 +32,9 @@ from gcp_adk_store.ces.tools.declarations import declared
 from gcp_adk_store.errors import InvalidInputError
 
 # Google's client uses aiohttp if that is installed, otherwise httpx.
-_CLIENT: Final = importlib.import_module("aiohttp") if importlib.util.find_spec("aiohttp") else None
-SERVICE_ERRORS: Final = (
-    APIError,
-    httpx.HTTPError,
-    GoogleAuthError,
-    *([_CLIENT.ClientError] if _CLIENT else []),
-)
+_AIOHTTP: Final = importlib.import_module("aiohttp") if importlib.util.find_spec("aiohttp") else None
+_OF_CLIENT: Final = httpx.HTTPError if _AIOHTTP is None else _AIOHTTP.ClientError
+SERVICE_ERRORS: Final = (APIError, httpx.HTTPError, GoogleAuthError, _OF_CLIENT)
 """What a model of ADK raises if its service, the way to it or the credentials fail."""
 MOST_SAID: Final = 500
 """The most characters that an error says of the failure of a model."""

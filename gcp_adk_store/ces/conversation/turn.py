@@ -13,18 +13,7 @@ from google.genai import types
 
 from gcp_adk_store.ces.apps.agents import AgentSpec
 from gcp_adk_store.ces.conversation import decisions, models
-from gcp_adk_store.ces.conversation.decisions import (
-    CALLBACK_FAILED,
-    MODEL,
-    MODEL_FAILED,
-    TURN_TOO_LONG,
-    GuardrailTriggeredError,
-    ModelFailedError,
-    TurnFailedError,
-    calls_of,
-    require_fitting,
-)
-from gcp_adk_store.ces.conversation.models import whole_response
+from gcp_adk_store.ces.conversation.decisions import TurnFailedError, calls_of
 from gcp_adk_store.ces.conversation.program import HeldSession, Program
 from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.host.invocation import failure_of, new_call_id
@@ -120,24 +109,23 @@ class Turn:
             try:
                 async for event in self._agent_or_guardrail_answers():
                     yield event
-            except (ModelFailedError, *models.SERVICE_ERRORS) as exc:
+            except (decisions.ModelFailedError, *models.SERVICE_ERRORS) as exc:
                 yield self._fallen_back(exc)
             if self._next is None or self._is_over:
                 return
             self.agent, self._next = self._next, None
-        raise TurnFailedError(TURN_TOO_LONG, f"more than {MOST_TRANSFERS} transfers in one turn")
+        raise TurnFailedError(decisions.TURN_TOO_LONG, f"more than {MOST_TRANSFERS} transfers in one turn")
 
     async def _agent_or_guardrail_answers(self) -> AsyncIterator[Event | None]:
         try:
             async for event in self._agent_answers():
                 yield event
-        except GuardrailTriggeredError as exc:
+        except decisions.GuardrailTriggeredError as exc:
             async for event in self._guarded(exc):
                 yield event
 
     async def _agent_answers(self) -> AsyncIterator[Event | None]:
         """Yield what the agent says and does, until it is done, hands over or ends the session."""
-        await self._guard("before_agent")
         before = await self._callbacks("before_agent")
         if before is not None and before.override is not None:
             async for event in self._say(models.content_of(before.override)):
@@ -145,7 +133,6 @@ class Turn:
         elif self._next is None:
             async for event in self._ask_models():
                 yield event
-        await self._guard("after_agent")
         try:
             after = await self._callbacks("after_agent")
         except Exception:
@@ -163,7 +150,7 @@ class Turn:
         if content is None:
             raise exc
         self._next, self._is_over = None, bool(calls_of(content))
-        code = str(exc.code) if isinstance(exc, ModelFailedError) else MODEL_FAILED
+        code = str(exc.code) if isinstance(exc, decisions.ModelFailedError) else decisions.MODEL_FAILED
         return self._event(content, error_code=code, error_message=str(exc)[: models.MOST_SAID])
 
     async def _guard(self, kind: str, **subjects: Any) -> None:
@@ -179,16 +166,16 @@ class Turn:
                 self._withhold()  # nobody has judged it
                 raise
             if ran.override is not None:
-                raise GuardrailTriggeredError(guardrail, str(ran.override.get("reason", "")))
+                raise decisions.GuardrailTriggeredError(guardrail, str(ran.override.get("reason", "")))
 
-    async def _guarded(self, triggered: GuardrailTriggeredError) -> AsyncIterator[Event | None]:
+    async def _guarded(self, triggered: decisions.GuardrailTriggeredError) -> AsyncIterator[Event | None]:
         """Yield what the guardrail does in place of the agent's answer."""
         guardrail = triggered.guardrail
         self._next, self._asked = None, models.Asked()
         self._withhold()
         if guardrail.responses:
             parts = [types.Part(text=guardrail.responses[0])]
-            async for event in self._say(types.Content(role=MODEL, parts=parts)):
+            async for event in self._say(types.Content(role=decisions.MODEL, parts=parts)):
                 yield event
         elif target := self.program.app.agent(guardrail.transfer_to):
             self._next = target
@@ -201,7 +188,7 @@ class Turn:
                 instruction=guardrail.prompt,
                 declarations=[],
             )
-            said = await whole_response(self.model, request)
+            said = await models.whole_response(self.model, request)
             self._asked = models.Asked.of(said, request)
             async for event in self._say(models.content_of(models.response_json(said).get("content")), said):
                 yield event
@@ -239,9 +226,10 @@ class Turn:
         """Return the request as callbacks left it, and what overrides the model."""
         self._model_calls += 1
         if self._model_calls > MOST_MODEL_CALLS:
-            raise TurnFailedError(TURN_TOO_LONG, f"more than {MOST_MODEL_CALLS} model calls in one turn")
+            raise TurnFailedError(
+                decisions.TURN_TOO_LONG, f"more than {MOST_MODEL_CALLS} model calls in one turn"
+            )
         request = await self._request()
-        await self._guard("before_model", llm_request=request)
         before = await self._callbacks("before_model", llm_request=request)
         if before is None:
             return request, None
@@ -249,12 +237,11 @@ class Turn:
 
     async def _modelled(self, request: Mapping[str, Any]) -> tuple[Mapping[str, Any], LlmResponse]:
         """Return what the model says, as callbacks left it, and as it came."""
-        said = await whole_response(self.model, request)
+        said = await models.whole_response(self.model, request)
         for call in calls_of(said.content):
             call.id = call.id or new_call_id()
         self._asked = models.Asked.of(said, request)
         response: Mapping[str, Any] = models.response_json(said)
-        await self._guard("after_model", llm_response=response)
         after = await self._callbacks("after_model", llm_response=response)
         if after is not None:
             response = _first(after.override, after.llm_response, response)
@@ -266,7 +253,7 @@ class Turn:
         """Yield *content* as an event, and those of the calls in it."""
         if content is None or not content.parts:
             return
-        content.role = MODEL
+        content.role = decisions.MODEL
         calls = calls_of(content)
         for call in calls:
             call.id = call.id or new_call_id()
@@ -359,11 +346,12 @@ class Turn:
             )
         except (SandboxRunError, InvalidInputError) as exc:  # also a name that no tool has
             return failure_of(exc).response
-        require_fitting(ran)
+        decisions.require_fitting(ran)
         return ran.response if ran.response is not None else {"result": None}
 
     async def _callbacks(self, kind: str, **subjects: Any) -> CallbackRun | None:
-        """Run the agent's callbacks of *kind*; None if it has none."""
+        """Run the agent's callbacks of *kind*, if its guardrails let it; None if it has none."""
+        await self._guard(kind, **subjects)
         code = self.program.callbacks.get((self.agent.folder, kind))
         if not code:
             return None
@@ -380,10 +368,10 @@ class Turn:
         try:
             ran = await self.runtime.run_callback(kind, code, self.held.key, **subjects, **self._options())
         except SandboxRunError as exc:
-            raise TurnFailedError(CALLBACK_FAILED, f"{what}: {exc}") from exc
-        require_fitting(ran)
+            raise TurnFailedError(decisions.CALLBACK_FAILED, f"{what}: {exc}") from exc
+        decisions.require_fitting(ran)
         if ran.error is not None:
-            raise TurnFailedError(CALLBACK_FAILED, f"{what}: {ran.error}")
+            raise TurnFailedError(decisions.CALLBACK_FAILED, f"{what}: {ran.error}")
         return ran
 
     def _options(self) -> dict[str, Any]:
@@ -410,7 +398,9 @@ class Turn:
             condition, str(condition.name), {}, self.held.key, **self._options()
         )
         if ran.error is not None:
-            raise TurnFailedError(CALLBACK_FAILED, f"a transfer rule of {self.agent.name}: {ran.error}")
+            raise TurnFailedError(
+                decisions.CALLBACK_FAILED, f"a transfer rule of {self.agent.name}: {ran.error}"
+            )
         return bool(ran.result)
 
     async def _request(self) -> dict[str, Any]:
