@@ -197,25 +197,23 @@ class Parsed:
         return {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
 
     @cached_property
-    def stored(self) -> set[str]:
-        """Names that the code binds, without parameters and what it imports from the runtime."""
-        others = (node for node in self.nodes if not isinstance(node, ast.arg))
+    def own(self) -> set[str]:
+        """Names that the code binds, without ``callback_context`` and what it imports from the runtime."""
+        others = (node for node in self.nodes if getattr(node, "arg", "") != "callback_context")
         return set(bound_names(others, of_runtime=False))
-
-    @cached_property
-    def parameters(self) -> set[str]:
-        """Names of parameters, those of helpers too."""
-        return {node.arg for node in self.nodes if isinstance(node, ast.arg)}
 
     @cached_property
     def answers(self) -> set[str]:
         """Names that are bound to nothing but answers of tools and servers."""
-        found = dict.fromkeys(self.parameters, False)
+        found: dict[str, bool] = {}
         for node in self.nodes:
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                parent = self.parents[node]
-                is_answer = isinstance(parent, ast.Assign) and self._is_answer(parent.value)
-                found[node.id] = is_answer and found.get(node.id, True)
+            match node:
+                case ast.arg(arg=name):
+                    found[name] = False
+                case ast.Name(id=name, ctx=ast.Store()):
+                    parent = self.parents[node]
+                    is_answer = isinstance(parent, ast.Assign) and self._is_answer(parent.value)
+                    found[name] = is_answer and found.get(name, True)
         return {name for name, is_answer in found.items() if is_answer}
 
     @cached_property
@@ -236,10 +234,7 @@ class Parsed:
 
     def _class_of_global(self, node: ast.expr) -> type | None:
         """Return the class of a name of the runtime; code that binds the name itself hides it."""
-        if not isinstance(node, ast.Name) or node.id in self.stored:
-            return None
-        is_parameter = node.id in self.parameters and node.id != "callback_context"
-        return None if is_parameter else _OF_GLOBALS.get(node.id)
+        return _OF_GLOBALS.get(node.id) if isinstance(node, ast.Name) and node.id not in self.own else None
 
     def _is_answer(self, node: ast.expr) -> bool:
         """Whether *node* is a call that returns an ExternalResponse."""

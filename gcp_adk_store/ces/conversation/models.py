@@ -82,25 +82,6 @@ def contents_of(events: Sequence[Event], invocation_id: str) -> list[dict[str, A
     return contents
 
 
-def request_json(
-    contents: list[dict[str, Any]],
-    agent: AgentSpec,
-    *,
-    model: str,
-    instruction: str,
-    declarations: list[dict[str, Any]],
-) -> dict[str, Any]:
-    """Return the request of *agent* to a model, as ``before_model_callback`` sees it."""
-    config: dict[str, Any] = {}
-    if instruction:
-        config["systemInstruction"] = {"role": USER, "parts": [{"text": instruction}]}
-    if declarations:
-        config["tools"] = [{"functionDeclarations": declarations}]
-    if agent.temperature is not None:
-        config["temperature"] = agent.temperature
-    return {"model": model, "contents": contents, "config": config}
-
-
 def transfer_declaration(among: Sequence[AgentSpec]) -> dict[str, Any]:
     """Return the declaration of ``transfer_to_agent`` to one of *among*."""
     listed = "\n".join(f"- {each.name}: {each.description}".rstrip(": ") for each in among)

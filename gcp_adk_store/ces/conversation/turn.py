@@ -85,9 +85,9 @@ class Turn:
                 if (earlier := self._hold(event)) is not None:
                     yield earlier
         except TurnFailedError as exc:
-            if (earlier := self._hold(None)) is not None:
+            failed = self._event(None, error_code=exc.code, error_message=str(exc))
+            if (earlier := self._hold(failed)) is not None:
                 yield earlier
-            yield self.held.carried_by(self._event(None, error_code=exc.code, error_message=str(exc)))
         except Exception as exc:  # noqa: BLE001  # any model or service may fail
             raised = exc
         if (earlier := self._hold(None)) is not None:
@@ -181,13 +181,7 @@ class Turn:
             self._next = target
             yield self._event(None, transfer=target)
         elif guardrail.prompt is not None:
-            request = models.request_json(
-                models.contents_of(self.held.events, self.ctx.invocation_id),
-                self.agent,
-                model=self.model.model,
-                instruction=guardrail.prompt,
-                declarations=[],
-            )
+            request = self._request_of(guardrail.prompt, [])
             said = await models.whole_response(self.model, request)
             self._asked = models.Asked.of(said, request)
             async for event in self._say(models.content_of(models.response_json(said).get("content")), said):
@@ -412,13 +406,22 @@ class Turn:
         if END_SESSION in listed:
             declarations.append(models.end_declaration())
         text = "\n\n".join(filter(None, (app.global_instruction, agent.instruction)))
-        return models.request_json(
-            models.contents_of(self.held.events, self.ctx.invocation_id),
-            agent,
-            model=agent.model or app.model or self.model.model,
-            instruction=models.instruction_of(text, visible(self.held.state, shared=())),
-            declarations=declarations,
+        return self._request_of(
+            models.instruction_of(text, visible(self.held.state, shared=())), declarations
         )
+
+    def _request_of(self, instruction: str, declarations: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return a request of the agent to a model, as ``before_model_callback`` sees it."""
+        config: dict[str, Any] = {}
+        if instruction:
+            config["systemInstruction"] = {"role": USER, "parts": [{"text": instruction}]}
+        if declarations:
+            config["tools"] = [{"functionDeclarations": declarations}]
+        if self.agent.temperature is not None:
+            config["temperature"] = self.agent.temperature
+        model = self.agent.model or self.program.app.model or self.model.model
+        contents = models.contents_of(self.held.events, self.ctx.invocation_id)
+        return {"model": model, "contents": contents, "config": config}
 
     def _event(
         self, content: types.Content | None, *, transfer: AgentSpec | None = None, **more: Any
