@@ -61,15 +61,6 @@ class TransferRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolsetUse:
-    """The operations of a toolset that an agent may call."""
-
-    toolset: str
-    operations: tuple[str, ...] = ()
-    """Their ids; empty for all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSpec(Named):
     """An agent of an app, as its configuration has it."""
 
@@ -82,7 +73,8 @@ class AgentSpec(Named):
     temperature: float | None = None
     tools: tuple[str, ...] = ()
     """System tools such as ``end_session`` too."""
-    toolsets: tuple[ToolsetUse, ...] = ()
+    toolsets: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Those that it may call, each with the ids of the operations; without ids all."""
     children: tuple[str, ...] = ()
     """As the configuration names them."""
     rules: tuple[TransferRule, ...] = ()
@@ -119,12 +111,11 @@ def named(listed: Any) -> tuple[str, ...]:
     return tuple(map(str, listed if isinstance(listed, list) else () if listed is None else [listed]))
 
 
-def _toolsets(listed: list[Any]) -> Iterator[ToolsetUse]:
+def _toolsets(listed: list[Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
     for each in listed:
-        if isinstance(each, str):
-            yield ToolsetUse(toolset=last_of(each))
-        elif isinstance(each, Mapping) and isinstance(each.get("toolset"), str):
-            yield ToolsetUse(toolset=last_of(each["toolset"]), operations=named(each.get("toolIds")))
+        toolset = each if isinstance(each, str) else member(each, "toolset")
+        if isinstance(toolset, str):
+            yield last_of(toolset), named(member(each, "toolIds"))
 
 
 def rule_of(config: Any) -> TransferRule | None:

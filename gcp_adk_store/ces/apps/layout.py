@@ -116,11 +116,11 @@ class AgentApp:
         own = by_names((*self.tools, *self.other_tools))
         names = dict.fromkeys(own[name].name if name in own else name for name in agent.tools)
         toolsets = by_names(self.toolsets)
-        for use in agent.toolsets:
-            toolset = toolsets.get(use.toolset)
-            if use.operations:
-                prefix = use.toolset if toolset is None else toolset.name
-                names |= dict.fromkeys(f"{prefix}_{operation}" for operation in use.operations)
+        for name, operations in agent.toolsets:
+            toolset = toolsets.get(name)
+            if operations:
+                prefix = name if toolset is None else toolset.name
+                names |= dict.fromkeys(f"{prefix}_{operation}" for operation in operations)
             elif toolset is not None:
                 names |= dict.fromkeys(sorted(toolset.tool_names))
         return list(names)

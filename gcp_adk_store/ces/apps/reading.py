@@ -245,9 +245,9 @@ class _Reading(files.Files):
         if any(each.kind for each in toolsets):
             called = {name for each in code for name in _called(each.path)}
         for each in toolsets:
-            uses = [use for agent in agents for use in agent.toolsets if use.toolset in each.names]
-            names = {f"{each.name}_{name}" for use in uses for name in use.operations}
-            names |= {name for name in called if name.startswith(f"{each.name}_")}
+            prefix, uses = f"{each.name}_", [use for agent in agents for use in agent.toolsets]
+            names = {f"{prefix}{name}" for used, listed in uses if used in each.names for name in listed}
+            names |= {name for name in called if name.startswith(prefix)}
             yield replace(each, listed=frozenset(names)) if each.kind else each
 
     def _require_named(self, agents: tuple[AgentSpec, ...], guardrails: list[GuardrailSpec]) -> None:

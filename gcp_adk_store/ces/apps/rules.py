@@ -120,13 +120,13 @@ def _check_names(agent: AgentSpec, app: AgentApp, config: Config) -> Iterator[Fi
     """Yield tools, toolsets and children that *agent* names and the app does not have."""
     yield from config.unknown("CES603", "the tool", agent.tools, _tool_names(app), app.tool_names)
     toolsets = by_names(app.toolsets)
-    for use in agent.toolsets:
-        yield from config.unknown("CES603", "the toolset", [use.toolset], toolsets)
-        toolset = toolsets.get(use.toolset)
+    for name, operations in agent.toolsets:
+        yield from config.unknown("CES603", "the toolset", [name], toolsets)
+        toolset = toolsets.get(name)
         if toolset is not None and not toolset.kind:
             known = {each.removeprefix(f"{toolset.name}_") for each in toolset.tool_names}
             what = f"in the toolset {toolset.name}, the operation"
-            yield from config.unknown("CES603", what, use.operations, known, toolset.tool_names)
+            yield from config.unknown("CES603", what, operations, known, toolset.tool_names)
     children = dict.fromkeys((*agent.children, *(rule.child for rule in agent.rules)))
     names = [each.name for each in app.agents]
     yield from config.unknown("CES604", "the child", children, by_names(app.agents), names)
