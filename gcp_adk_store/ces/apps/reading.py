@@ -17,8 +17,10 @@ callbacks are in the order of their folders. A folder of ``{tool}.py`` files is 
 """
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -94,35 +96,34 @@ class _Reading(files.Files):
         super().__init__(folder)
         self.servers, self.credentials = servers, credentials
         self.unlike: list[str] = []
+        self.tools: list[ToolCode] = []
+        self.other_tools: list[OtherTool] = []
+        self.callbacks: list[CallbackCode] = []
+        self.agents: tuple[AgentSpec, ...] = ()
 
     def app(self) -> AgentApp:
         root = self.folder
-        tools: list[ToolCode] = []
-        others: list[OtherTool] = []
         config, environment = self.config(root / "app").members, self.config(root / "environment").members
         place = root / "tools" if (root / "tools").is_dir() else root
         for each in files.folders(place):
-            self._add_tool(each, tools, others)
-        tools += [
+            self._add_tool(each)
+        self.tools += [
             ToolCode(name=path.stem, path=path)
             for path in place.glob("*.py")
             if not path.stem.startswith(("test_", "_")) and path.stem not in {"test", "conftest"}
         ]
-        toolsets = [
-            found for each in files.folders(root / "toolsets") if (found := self._toolset(each, environment))
-        ]
-        callbacks = [code for each in files.folders(root / "agents") for code in self._callbacks(each)]
-        guardrails = [self._guardrail(each, callbacks) for each in files.folders(root / "guardrails")]
-        agents = tuple(self._agent(each) for each in files.folders(root / "agents"))
-        self._require_named(agents, guardrails)
-        with_code = {each.owner for each in callbacks if each.callback in GUARDRAILS}
+        self.agents = tuple(map(self._agent, files.folders(root / "agents")))
+        guardrails = tuple(map(self._guardrail, files.folders(root / "guardrails")))
+        toolsets = [self._toolset(each, environment) for each in files.folders(root / "toolsets")]
+        self._require_named(guardrails)
+        with_code = {each.owner for each in self.callbacks if each.callback in GUARDRAILS}
         self.unlike += [
             f"the guardrail {each.name} has no code, and does not run here"
             for each in guardrails
             if each.enabled and each.folder not in with_code
         ]
         model = str(files.member(config, "modelSettings", "model") or "")
-        models = {each for each in (model, *(agent.model for agent in agents)) if each}
+        models = {each for each in (model, *(agent.model for agent in self.agents)) if each}
         if len(models) > 1:
             self.unlike.append(
                 f"one model answers for all agents here, and the app has {', '.join(sorted(models))}"
@@ -135,21 +136,21 @@ class _Reading(files.Files):
             )
         return AgentApp(
             folder=root,
-            tools=tuple(sorted(tools, key=lambda tool: tool.name)),
-            callbacks=tuple(callbacks),
-            toolsets=tuple(self._listed(toolsets, agents, (*tools, *callbacks))),
-            other_tools=tuple(sorted(others, key=lambda tool: tool.name)),
+            tools=tuple(sorted(self.tools, key=lambda tool: tool.name)),
+            callbacks=tuple(self.callbacks),
+            toolsets=tuple(filter(None, toolsets)),
+            other_tools=tuple(sorted(self.other_tools, key=lambda tool: tool.name)),
             variables={
                 name: schema["default"]
                 for name, schema in files.declared_variables(config)
                 if "default" in schema
             },
-            agents=agents,
+            agents=self.agents,
             root_agent=str(config.get("rootAgent") or ""),
             name=str(config.get("displayName") or ""),
             model=model,
             global_instruction=self._text_at(root, config.get("globalInstruction"))[0],
-            guardrails=tuple(guardrails),
+            guardrails=guardrails,
             guards_all=named(config.get("guardrails")),
             allows_extra_calls=files.member(config, *_EXTRA_CALLS) == "ALLOW",
             errors=errors,
@@ -159,7 +160,7 @@ class _Reading(files.Files):
             configs={stem: each for stem, each in self.configs.items() if stem != root / "environment"},
         )
 
-    def _add_tool(self, folder: Path, tools: list[ToolCode], others: list[OtherTool]) -> None:
+    def _add_tool(self, folder: Path) -> None:
         file = self.config(folder / folder.name)
         config, function = file.members, file.members.get("pythonFunction")
         code = folder / "python_function" / CODE_FILE
@@ -170,14 +171,14 @@ class _Reading(files.Files):
                 code = function["pythonCode"]
         elif config or not code.is_file():
             if config:
-                others.append(other_tool(config, folder.name, self._fake(config, name)))
+                self.other_tools.append(other_tool(config, folder.name, self._fake(config, name)))
             return
         execution: Any = config.get("executionType") or _EXECUTIONS[0]
         if execution not in (*_EXECUTIONS, "EXECUTION_TYPE_UNSPECIFIED"):
             says = f"executionType {execution!r} of the tool {name}: the platform refuses it"
             self.problems.append(file.found("CES107", says, f"write {' or '.join(_EXECUTIONS)}"))
         if path := self.file(code, f"the code of the tool {name}"):
-            tools.append(
+            self.tools.append(
                 ToolCode(
                     name=name,
                     path=path,
@@ -215,7 +216,12 @@ class _Reading(files.Files):
         schema = files.member(declared, "openApiSchema")
         if not isinstance(schema, str):
             kind = next((each for each in TOOLSETS if isinstance(config.get(each), Mapping)), None)
-            return None if kind is None else Toolset(name=name, folder=folder.name, kind=kind, fake=fake)
+            if kind is None:
+                return None
+            uses = [use for agent in self.agents for use in agent.toolsets if use[0] in {name, folder.name}]
+            listed = {f"{name}_{operation}" for _, operations in uses for operation in operations}
+            listed |= {each for each in self._called if each.startswith(f"{name}_")}
+            return Toolset(name=name, folder=folder.name, kind=kind, listed=frozenset(listed), fake=fake)
         is_document = "\n" in schema  # itself, not its path
         path = file.path if is_document else self.file(schema, f"the schema of the toolset {name}")
         if path is None:
@@ -234,39 +240,28 @@ class _Reading(files.Files):
             fake=fake,
         )
 
-    def _listed(
-        self,
-        toolsets: list[Toolset],
-        agents: tuple[AgentSpec, ...],
-        code: tuple[ToolCode | CallbackCode, ...],
-    ) -> Iterator[Toolset]:
-        """Yield *toolsets*; those without a document with the names that *agents* and *code* have."""
-        called: set[str] = set()
-        if any(each.kind for each in toolsets):
-            called = {name for each in code for name in _called(each.path)}
-        for each in toolsets:
-            prefix, uses = f"{each.name}_", [use for agent in agents for use in agent.toolsets]
-            names = {f"{prefix}{name}" for used, listed in uses if used in each.names for name in listed}
-            names |= {name for name in called if name.startswith(prefix)}
-            yield replace(each, listed=frozenset(names)) if each.kind else each
+    @cached_property
+    def _called(self) -> set[str]:
+        """The tools that code names, where it can be read."""
+        found: set[str] = set()
+        code: list[ToolCode | CallbackCode] = [*self.tools, *self.callbacks]
+        for each in code:
+            with suppress(OSError, *UNREADABLE):
+                tree = ast.parse(each.path.read_text(encoding="utf-8-sig"))
+                found |= {called.name for called in scan(tree).tools}
+        return found
 
-    def _require_named(self, agents: tuple[AgentSpec, ...], guardrails: list[GuardrailSpec]) -> None:
-        """Add guardrails, a root agent, and agents of guardrails, that are named and not in the app."""
+    def _require_named(self, guardrails: tuple[GuardrailSpec, ...]) -> None:
+        """Add a root agent and guardrails that are named and not in the app."""
         app = self.config(self.folder / "app")
-        known = by_names(agents)
         root = filter(None, [str(app.members.get("rootAgent") or "")])
-        self.problems += app.unknown("CES602", "rootAgent", root, known)
-        for guardrail in guardrails:
-            place = self.config(self.folder / "guardrails" / guardrail.folder / guardrail.folder)
-            target = filter(None, [guardrail.transfer_to])
-            self.problems += place.unknown("CES602", "the agent", target, known)
-        known_guardrails = by_names(guardrails)
-        of_agents = (self.config(self.folder / "agents" / each.folder / each.folder) for each in agents)
+        self.problems += app.unknown("CES602", "rootAgent", root, by_names(self.agents))
+        of_agents = (self.config(self.folder / "agents" / each.folder / each.folder) for each in self.agents)
         for config in (app, *of_agents):
             listed = named(config.members.get("guardrails"))
-            self.problems += config.unknown("CES602", "the guardrail", listed, known_guardrails)
+            self.problems += config.unknown("CES602", "the guardrail", listed, by_names(guardrails))
 
-    def _guardrail(self, folder: Path, callbacks: list[CallbackCode]) -> GuardrailSpec:
+    def _guardrail(self, folder: Path) -> GuardrailSpec:
         config = self.config(folder / folder.name)
         if not config.members:
             self.problem(config.path, f"the guardrail {folder.name} has no configuration")
@@ -277,11 +272,13 @@ class _Reading(files.Files):
         for name, kind in kinds.items():
             if (found := files.member(declared, name)) is not None:
                 what = f"the {kind} of the guardrail {folder.name}"
-                callbacks += self._callback(config, kind, found, what, folder.name)
-        return guardrail_of(folder.name, config.members)
+                self._add_callback(config, kind, found, what, folder.name)
+        made = guardrail_of(folder.name, config.members)
+        target = filter(None, [made.transfer_to])
+        self.problems += config.unknown("CES602", "the agent", target, by_names(self.agents))
+        return made
 
-    def _callbacks(self, folder: Path) -> Iterator[CallbackCode]:
-        config = self.config(folder / folder.name)
+    def _add_callbacks(self, folder: Path, config: files.Config) -> None:
         for callback in AGENT_CALLBACKS:
             listed = config.members.get(f"{to_camel(callback)}Callbacks")
             if listed is None:
@@ -292,28 +289,26 @@ class _Reading(files.Files):
                 ]
             for number, each in enumerate(listed if isinstance(listed, list) else [listed]):
                 what = f"{callback} callback {number} of {folder.name}"
-                for found in self._callback(config, callback, each, what, folder.name):
-                    streams = callback == "after_model" and each.get("proactiveExecutionEnabled") is True
-                    if streams and not found.disabled:
-                        self.unlike.append(
-                            f"{what} runs once for each response here: models are not streamed, and have no "
-                            "parts before it"
-                        )
-                    yield found
+                self._add_callback(config, callback, each, what, folder.name)
 
-    def _callback(
-        self, config: files.Config, kind: Callback, found: Any, what: str, owner: str
-    ) -> Iterator[CallbackCode]:
-        """Yield the callback *found* in *config*; its *owner* is an agent or a guardrail."""
+    def _add_callback(self, config: files.Config, kind: Callback, found: Any, what: str, owner: str) -> None:
+        """Add the callback *found* in *config*; its *owner* is an agent or a guardrail."""
         code = files.member(found, "pythonCode")
         if not isinstance(code, str):
             self.problem(config.path, f"{what} has no pythonCode")
         elif path := self.file(code, f"the code of {what}"):
             is_disabled = found.get("disabled") is True
-            yield CallbackCode(callback=kind, path=path, disabled=is_disabled, owner=owner)
+            self.callbacks.append(CallbackCode(callback=kind, path=path, disabled=is_disabled, owner=owner))
+            streams = kind == "after_model" and found.get("proactiveExecutionEnabled") is True
+            if streams and not is_disabled:
+                self.unlike.append(
+                    f"{what} runs once for each response here: models are not streamed, and have no parts "
+                    "before it"
+                )
 
     def _agent(self, folder: Path) -> AgentSpec:
         config = self.config(folder / folder.name)
+        self._add_callbacks(folder, config)
         rules: list[TransferRule] = []
         listed = config.members.get("transferRules") or []
         for number, each in enumerate(listed if isinstance(listed, list) else [listed]):
@@ -345,11 +340,3 @@ class _Reading(files.Files):
             return given, None
         path = self.file(given, f"a text of {folder.name}")
         return ("", None) if path is None else (self.text(path), path)
-
-
-def _called(path: Path) -> list[str]:
-    """Return the tools that the code of the file *path* names; none if it cannot be read."""
-    try:
-        return [named.attr for named in scan(ast.parse(path.read_text(encoding="utf-8-sig"))).tools]
-    except (OSError, *UNREADABLE):
-        return []

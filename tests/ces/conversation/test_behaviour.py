@@ -238,9 +238,9 @@ def test_what_only_the_platform_does_is_named(tmp_path: Path) -> None:
     app = with_config(tmp_path, "agents/root/root.json", **root)
 
     assert [each.partition(" here")[0][:40] for each in app.unlike_platform] == [
+        "after_model callback 0 of root runs once",
         "the customHeaders of Crm are not sent: t",
         "the timeout of Crm does not count: its r",
-        "after_model callback 0 of root runs once",
         "one model answers for all agents",
     ]
     assert app.unlike_platform[-1].endswith("the app has gemini-one, gemini-two")
