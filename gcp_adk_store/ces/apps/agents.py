@@ -9,8 +9,7 @@ from gcp_adk_store.ces.apps.files import last_of, member, typed
 from gcp_adk_store.ces.tools.declarations import MockTool
 from gcp_adk_store.ces.tools.openapi import operation_names
 
-_TO_CHILD: Final = "PARENT_TO_CHILD"
-_TO_PARENT: Final = "CHILD_TO_PARENT"
+_DIRECTIONS: Final = ("PARENT_TO_CHILD", "CHILD_TO_PARENT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,37 +81,14 @@ class AgentSpec(Named):
     """Beside those of the app, as the configuration names them."""
 
 
-def agent_of(
-    folder: str, config: Mapping[str, Any], instruction: str, path: Path, rules: tuple[TransferRule, ...]
-) -> AgentSpec:
-    """Return the agent in *folder* with that *instruction* of the file *path*, and those *rules*.
-
-    What is malformed in *config* is left out.
-    """
-    temperature = member(config, "modelSettings", "temperature")
-    return AgentSpec(
-        name=str(config.get("displayName") or folder),
-        folder=folder,
-        description=str(config.get("description") or ""),
-        instruction=instruction,
-        path=path,
-        model=str(member(config, "modelSettings", "model") or ""),
-        temperature=float(temperature) if isinstance(temperature, int | float) else None,
-        tools=tuple(map(last_of, named(config.get("tools")))),
-        toolsets=tuple(_toolsets(typed(list, config, "toolsets"))),
-        children=tuple(map(last_of, named(config.get("childAgents")))),
-        rules=rules,
-        guardrails=named(config.get("guardrails")),
-    )
-
-
 def named(listed: Any) -> tuple[str, ...]:
     """Return the names in *listed* as texts; a wrong value becomes a name that nothing has."""
     return tuple(map(str, listed if isinstance(listed, list) else () if listed is None else [listed]))
 
 
-def _toolsets(listed: list[Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for each in listed:
+def toolsets_of(config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the toolsets that the agent of *config* may call; what is malformed is left out."""
+    for each in typed(list, config, "toolsets"):
         toolset = each if isinstance(each, str) else member(each, "toolset")
         if isinstance(toolset, str):
             yield last_of(toolset), named(member(each, "toolIds"))
@@ -126,11 +102,11 @@ def rule_of(config: Any) -> TransferRule | None:
     expression = member(condition, "expressionCondition", "expression")
     is_code = not isinstance(expression, str)
     says = member(condition, "pythonCodeCondition", "pythonCode") if is_code else expression
-    if not (isinstance(child, str) and direction in (_TO_CHILD, _TO_PARENT) and isinstance(says, str)):
+    if not (isinstance(child, str) and direction in _DIRECTIONS and isinstance(says, str)):
         return None
     return TransferRule(
         child=last_of(child),
-        to_child=direction == _TO_CHILD,
+        to_child=direction == _DIRECTIONS[0],
         forbids=forced is None,
         condition=says,
         filename="transfer_rule.py" if is_code else "",

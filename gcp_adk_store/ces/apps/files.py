@@ -175,9 +175,6 @@ def config_file(stem: Path) -> Path:
     return next((path for path in named if path.is_file()), named[0])
 
 
-_PROJECT: Final = "cxas_app"
-
-
 def app_folder(path: Path, name: str | None = None) -> Path:
     """Return the folder of the app in *path*, which is itself one where it has no other.
 
@@ -194,7 +191,7 @@ def app_folder(path: Path, name: str | None = None) -> Path:
         raise InvalidInputError(f"the folder {path} does not exist")
     if name is None and (is_app(path) or (path / "agents").is_dir() or (path / "tools").is_dir()):
         return path
-    apps = [each for parent in (path / _PROJECT, path) for each in folders(parent) if is_app(each)]
+    apps = [each for parent in (path / "cxas_app", path) for each in folders(parent) if is_app(each)]
     found = [folder for folder in apps if name in {None, folder.name}]
     names = ", ".join(folder.name for folder in apps) or "none"
     if name is not None and len(found) != 1:
@@ -207,10 +204,6 @@ def app_folder(path: Path, name: str | None = None) -> Path:
 def is_app(folder: Path) -> bool:
     """Return whether *folder* has the configuration of an app."""
     return config_file(folder / "app").is_file()
-
-
-_SECONDS: Final = "s"
-"""The end of a duration in JSON, such as ``12.5s``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,7 +240,7 @@ def seconds_of(duration: Any) -> float | None:
     """Return the seconds of a duration in JSON, such as ``12.5s``; None for anything else."""
     text = str(duration)
     try:
-        seconds = float(text.removesuffix(_SECONDS))
+        seconds = float(text.removesuffix("s"))
     except ValueError:
         return None
-    return seconds if text.endswith(_SECONDS) and 0 < seconds < float("inf") else None
+    return seconds if text.endswith("s") and 0 < seconds < float("inf") else None

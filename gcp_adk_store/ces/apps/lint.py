@@ -249,10 +249,6 @@ def _tried(parsed: Parsed) -> Iterator[ast.AST]:
                 yield from ast.walk(statement)
 
 
-_ANY_SERVER = "https://server.invalid"
-"""Operations are read, and not called."""
-
-
 def lint_app(app: AgentApp) -> list[Finding]:
     """Return what is wrong with *app*, by file and line; not what ``# noqa: CES...`` on a line allows."""
     found = [*app.problems]
@@ -285,12 +281,11 @@ def _marks(app: AgentApp, toolset: Toolset) -> Iterator[Finding]:
         return
     fix = "mark fields of JSON objects and lists, or a parameter"
     try:
-        operations = OpenApiTool.from_spec(
-            toolset.spec, display_name=toolset.name, server=_ANY_SERVER
-        ).operations
-        wrong = [
-            f"{name} is not called: {each.unfillable}" for name, each in operations.items() if each.unfillable
-        ]
+        # Operations are read, and not called.
+        server = "https://server.invalid"
+        tool = OpenApiTool.from_spec(toolset.spec, display_name=toolset.name, server=server)
+        unfillable = {name: each.unfillable for name, each in tool.operations.items() if each.unfillable}
+        wrong = [f"{name} is not called: {why}" for name, why in unfillable.items()]
     except InvalidInputError as exc:
         wrong = [f"no operation of {toolset.name} is called: {exc}"]
     for says in wrong:

@@ -17,7 +17,7 @@ callbacks are in the order of their folders. A folder of ``{tool}.py`` files is 
 """
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -34,13 +34,13 @@ from gcp_adk_store.ces.apps.agents import (
     OtherTool,
     Toolset,
     TransferRule,
-    agent_of,
     by_names,
     guardrail_of,
     merged,
     named,
     other_tool,
     rule_of,
+    toolsets_of,
 )
 from gcp_adk_store.ces.apps.layout import AgentApp, CallbackCode, ToolCode
 from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, GUARDRAILS, Callback
@@ -306,10 +306,8 @@ class _Reading(files.Files):
                     "before it"
                 )
 
-    def _agent(self, folder: Path) -> AgentSpec:
-        config = self.config(folder / folder.name)
-        self._add_callbacks(folder, config)
-        rules: list[TransferRule] = []
+    def _rules(self, folder: Path, config: files.Config) -> Iterator[TransferRule]:
+        """Yield the transfer rules of an agent, with the code of files."""
         listed = config.members.get("transferRules") or []
         for number, each in enumerate(listed if isinstance(listed, list) else [listed]):
             rule = rule_of(each)
@@ -321,14 +319,33 @@ class _Reading(files.Files):
                 )
                 self.problem(config.path, says)
             elif not (rule.filename and rule.condition.endswith(".py") and "\n" not in rule.condition):
-                rules.append(rule)
+                yield rule
             elif path := self.file(rule.condition, f"the code of transfer rule {number} of {folder.name}"):
-                rules.append(replace(rule, condition=self.text(path), filename=str(path)))
-        instruction = config.members.get("instruction")
+                yield replace(rule, condition=self.text(path), filename=str(path))
+
+    def _agent(self, folder: Path) -> AgentSpec:
+        """Return the agent in *folder*; what is malformed in its configuration is left out."""
+        config = self.config(folder / folder.name)
+        self._add_callbacks(folder, config)
+        members, temperature = config.members, files.member(config.members, "modelSettings", "temperature")
+        instruction = members.get("instruction")
         if instruction is None and (folder / "instruction.txt").is_file():
             instruction = str((folder / "instruction.txt").relative_to(self.folder))
         text, path = self._text_at(folder, instruction)
-        return agent_of(folder.name, config.members, text, path or config.path, tuple(rules))
+        return AgentSpec(
+            name=str(members.get("displayName") or folder.name),
+            folder=folder.name,
+            description=str(members.get("description") or ""),
+            instruction=text,
+            path=path or config.path,
+            model=str(files.member(members, "modelSettings", "model") or ""),
+            temperature=float(temperature) if isinstance(temperature, int | float) else None,
+            tools=tuple(map(files.last_of, named(members.get("tools")))),
+            toolsets=tuple(toolsets_of(members)),
+            children=tuple(map(files.last_of, named(members.get("childAgents")))),
+            rules=tuple(self._rules(folder, config)),
+            guardrails=named(members.get("guardrails")),
+        )
 
     def _text_at(self, folder: Path, given: Any) -> tuple[str, Path | None]:
         """Return *given*; or the text of the file whose path it is, and the file."""

@@ -61,14 +61,10 @@ def check_configuration(app: AgentApp) -> Iterator[Finding]:
     """Yield what is wrong with the configuration of *app* that can be read; see ``problems`` for the rest."""
     files = Files(app.folder)
     files.configs |= app.configs
-    of_app = files.config(app.folder / "app")
-    of_agents = [files.config(app.folder / "agents" / each.folder / each.folder) for each in app.agents]
-    for config in files.configs.values():
-        yield from _check_keys(config.members, config)
-        yield from _check_headers(config)
-    yield from _check_variables(of_app)
+    yield from _check_variables(files.config(app.folder / "app"))
     parents: dict[str, str] = {}
-    for agent, config in zip(app.agents, of_agents, strict=True):
+    for agent in app.agents:
+        config = files.config(app.folder / "agents" / agent.folder / agent.folder)
         yield from _check_names(agent, app, config)
         for child in filter(None, map(app.agent, agent.children)):
             if parents.setdefault(child.folder, agent.folder) != agent.folder:
@@ -78,6 +74,9 @@ def check_configuration(app: AgentApp) -> Iterator[Finding]:
                 yield config.found("CES609", says, "take it out of one of them", child.name)
         place = Config(agent.path, app.shown(agent.path), agent.instruction, {})
         yield from _check_mentions(agent, app, place)
+    for config in files.configs.values():
+        yield from _check_keys(config.members, config)
+        yield from _check_headers(config)
 
 
 def _check_keys(config: Any, place: Config) -> Iterator[Finding]:
