@@ -126,22 +126,6 @@ class GuardrailSpec(Named):
     """What a model gets as an answer; None for another action."""
 
 
-def guardrail_of(folder: str, config: Mapping[str, Any]) -> GuardrailSpec:
-    """Return the guardrail in *folder*; what is malformed in *config* is left out."""
-    listed = typed(list, config, "action", "respondImmediately", "responses")
-    answer = member(config, "action", "generativeAnswer")
-    return GuardrailSpec(
-        name=str(config.get("displayName") or folder),
-        folder=folder,
-        enabled=config.get("enabled", True) is not False,
-        responses=tuple(
-            str(each["text"]) for each in listed if member(each, "text") and not each.get("disabled")
-        ),
-        transfer_to=last_of(typed(str, config, "action", "transferAgent", "agent")),
-        prompt=str(answer.get("prompt") or "") if isinstance(answer, Mapping) else None,
-    )
-
-
 _KINDS: Final = (
     *("agentTool", "clientFunction", "connectorTool", "dataStoreTool", "fileSearchTool", "googleSearchTool"),
     *("mcpTool", "openApiTool", "remoteAgentTool", "systemTool", "widgetTool"),

@@ -238,7 +238,9 @@ class Parsed:
 
     def _class_of_global(self, node: ast.expr) -> type | None:
         """Return the class of a name of the runtime; code that binds the name itself hides it."""
-        return _OF_GLOBALS.get(node.id) if isinstance(node, ast.Name) and node.id not in self.own else None
+        if not isinstance(node, ast.Name) or node.id in self.own:
+            return None
+        return _OF_GLOBALS.get(node.id)
 
     def _is_answer(self, node: ast.expr) -> bool:
         """Whether *node* is a call that returns an ExternalResponse."""

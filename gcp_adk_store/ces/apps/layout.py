@@ -159,12 +159,13 @@ def load_tools(app: AgentApp, *, use_fakes: bool = False) -> list[Tool]:
         found.append((each.fake, tool))
     found += [(toolset.fake, tool) for toolset in app.toolsets for tool in _of_toolset(toolset)]
     found += [(each.fake, each.stand_in) for each in app.other_tools]
-    return [replace(tool, fake=_fake(path)) if use_fakes and path else tool for path, tool in found]
+    if not use_fakes:
+        return [tool for _, tool in found]
+    return [tool if path is None else _faked(tool, load_code(path)) for path, tool in found]
 
 
-def _fake(path: Path) -> FakeTools:
-    code = load_code(path)
-    return FakeTools(source=code.source, filename=code.filename)
+def _faked(tool: Tool, code: CodeFile) -> Tool:
+    return replace(tool, fake=FakeTools(source=code.source, filename=code.filename))
 
 
 def load_code(path: Path) -> CodeFile:

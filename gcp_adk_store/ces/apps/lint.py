@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
 from gcp_adk_store.ces.apps.agents import Toolset
@@ -256,7 +255,11 @@ def lint_app(app: AgentApp) -> list[Finding]:
     parsed_tools: list[tuple[ToolCode, Parsed]] = []
     codes: tuple[ToolCode | CallbackCode, ...] = (*app.tools, *app.callbacks)
     for code in codes:
-        parsed = _parsed(app, code.path)
+        path = app.shown(code.path)
+        try:
+            parsed = Parsed.of(load_code(code.path).source, path)
+        except InvalidInputError as exc:
+            parsed = finding("CES001", str(exc), "put a file there that can be read", path=path)
         if isinstance(parsed, Finding):
             found.append(parsed)
             continue
@@ -290,13 +293,6 @@ def _marks(app: AgentApp, toolset: Toolset) -> Iterator[Finding]:
         wrong = [f"no operation of {toolset.name} is called: {exc}"]
     for says in wrong:
         yield finding("CES601", says, fix, path=app.shown(toolset.path))
-
-
-def _parsed(app: AgentApp, path: Path) -> Parsed | Finding:
-    try:
-        return Parsed.of(load_code(path).source, app.shown(path))
-    except InvalidInputError as exc:
-        return finding("CES001", str(exc), "put a file there that can be read", path=app.shown(path))
 
 
 def _duplicates(tools: list[tuple[ToolCode, Parsed]]) -> Iterator[Finding]:

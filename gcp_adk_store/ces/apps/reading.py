@@ -35,7 +35,6 @@ from gcp_adk_store.ces.apps.agents import (
     Toolset,
     TransferRule,
     by_names,
-    guardrail_of,
     merged,
     named,
     other_tool,
@@ -128,7 +127,7 @@ class _Reading(files.Files):
             self.unlike.append(
                 f"one model answers for all agents here, and the app has {', '.join(sorted(models))}"
             )
-        errors = files.error_handling_of(config)
+        declared, errors = files.declared_variables(config), files.error_handling_of(config)
         if errors.says == "":
             self.unlike.append(
                 "the app has no customFallbackMessages, and only the platform has its own: if the model "
@@ -140,11 +139,7 @@ class _Reading(files.Files):
             callbacks=tuple(self.callbacks),
             toolsets=tuple(filter(None, toolsets)),
             other_tools=tuple(sorted(self.other_tools, key=lambda tool: tool.name)),
-            variables={
-                name: schema["default"]
-                for name, schema in files.declared_variables(config)
-                if "default" in schema
-            },
+            variables={name: schema["default"] for name, schema in declared if "default" in schema},
             agents=self.agents,
             root_agent=str(config.get("rootAgent") or ""),
             name=str(config.get("displayName") or ""),
@@ -262,6 +257,7 @@ class _Reading(files.Files):
             self.problems += config.unknown("CES602", "the guardrail", listed, by_names(guardrails))
 
     def _guardrail(self, folder: Path) -> GuardrailSpec:
+        """Return the guardrail in *folder*; what is malformed in its action is left out."""
         config = self.config(folder / folder.name)
         if not config.members:
             self.problem(config.path, f"the guardrail {folder.name} has no configuration")
@@ -273,10 +269,23 @@ class _Reading(files.Files):
             if (found := files.member(declared, name)) is not None:
                 what = f"the {kind} of the guardrail {folder.name}"
                 self._add_callback(config, kind, found, what, folder.name)
-        made = guardrail_of(folder.name, config.members)
-        target = filter(None, [made.transfer_to])
-        self.problems += config.unknown("CES602", "the agent", target, by_names(self.agents))
-        return made
+        members, answer = config.members, files.member(config.members, "action", "generativeAnswer")
+        transfer_to = files.typed(str, members, "action", "transferAgent", "agent")
+        self.problems += config.unknown(
+            "CES602", "the agent", filter(None, [transfer_to]), by_names(self.agents)
+        )
+        return GuardrailSpec(
+            name=str(members.get("displayName") or folder.name),
+            folder=folder.name,
+            enabled=members.get("enabled", True) is not False,
+            responses=tuple(
+                str(each["text"])
+                for each in files.typed(list, members, "action", "respondImmediately", "responses")
+                if files.member(each, "text") and not each.get("disabled")
+            ),
+            transfer_to=files.last_of(transfer_to),
+            prompt=str(answer.get("prompt") or "") if isinstance(answer, Mapping) else None,
+        )
 
     def _add_callbacks(self, folder: Path, config: files.Config) -> None:
         for callback in AGENT_CALLBACKS:

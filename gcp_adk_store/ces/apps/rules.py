@@ -67,10 +67,9 @@ def check_configuration(app: AgentApp) -> Iterator[Finding]:
         config = files.config(app.folder / "agents" / agent.folder / agent.folder)
         yield from _check_names(agent, app, config)
         for child in filter(None, map(app.agent, agent.children)):
-            if parents.setdefault(child.folder, agent.folder) != agent.folder:
-                says = (
-                    f"{child.name} is a child of {parents[child.folder]} too: the platform wants one parent"
-                )
+            parent = parents.setdefault(child.folder, agent.folder)
+            if parent != agent.folder:
+                says = f"{child.name} is a child of {parent} too: the platform wants one parent"
                 yield config.found("CES609", says, "take it out of one of them", child.name)
         place = Config(agent.path, app.shown(agent.path), agent.instruction, {})
         yield from _check_mentions(agent, app, place)

@@ -313,7 +313,7 @@ def nested(levels: int) -> Any:
     return value
 
 
-async def test_mocks_of_a_message_answer_in_its_turn_alone(converse: Converse) -> None:
+async def test_each_message_is_one_turn_of_the_store_with_its_own_mocks(converse: Converse) -> None:
     """Before those of the conversation. Messages that two conversations send at once have one turn each."""
     app = converse.app({"root": {"tools": ["greet"]}}, tools={"greet": GREET})
     async with Store.local(MEMORY) as store:
