@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -53,14 +53,14 @@ class Config:
                 yield self.found(code, says, "correct the name, or add what it names", name)
 
 
+@dataclass(kw_only=True)
 class Files:
     """The files of a folder, and what could not be read of them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.problems: list[Finding] = []
-        self.configs: dict[Path, Config] = {}
-        """Those that were read, by their paths without the suffix."""
+    folder: Path
+    problems: list[Finding] = field(default_factory=list)
+    configs: dict[Path, Config] = field(default_factory=dict)
+    """Those that were read, by their paths without the suffix."""
 
     def config(self, stem: Path) -> Config:
         """Return the configuration of that name, with any suffix, which is read once."""

@@ -183,8 +183,6 @@ def load_code(path: Path) -> CodeFile:
 
 
 def _of_toolset(toolset: Toolset) -> Iterator[Tool]:
-    if not toolset.tool_names:
-        return
     why = f"is a tool of the {toolset.kind} {toolset.name}, {ELSEWHERE}"
     try:
         if not toolset.kind:

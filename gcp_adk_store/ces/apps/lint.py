@@ -54,13 +54,13 @@ def check_tool(parsed: Parsed, name: str, *, selected: bool = False) -> Iterator
         )
         return
     first = functions[0]
+    entry = next((function for function in functions if function.name == name), first)
     if first.name != name:
         fix = f"put def {name} first, or call the tool {first.name}"
-        certain = not (selected and any(function.name == name for function in functions))
+        certain = not selected or entry is first
         verb = "calls" if certain else "may call"
         says = f"the platform {verb} this tool {first.name}, after its first function"
         yield parsed.found("CES102", says, fix, first, certain=certain)
-    entry = next((function for function in functions if function.name == name), first)
     if not _SNAKE.fullmatch(entry.name):
         says = f"{entry.name} is not snake_case, as names of tools are on the platform"
         yield parsed.found("CES108", says, "write it in lower case, with _ between words", entry)

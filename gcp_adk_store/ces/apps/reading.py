@@ -19,7 +19,7 @@ callbacks are in the order of their folders. A folder of ``{tool}.py`` files is 
 import ast
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -79,7 +79,7 @@ def read_app(
     if not isinstance(folder, Path):
         raise InvalidInputError(f"folder must be a Path, not {type(folder).__name__}")
     servers, credentials = servers or {}, credentials or {}
-    app = _Reading(folder, servers, credentials).app()
+    app = _Reading(folder=folder, servers=servers, credentials=credentials).app()
     known = by_names(app.toolsets)
     if unknown := [name for name in (*servers, *credentials) if name not in known]:
         raise InvalidInputError(
@@ -88,17 +88,17 @@ def read_app(
     return app
 
 
+@dataclass(kw_only=True)
 class _Reading(files.Files):
     """One pass over the folder of an app."""
 
-    def __init__(self, folder: Path, servers: Mapping[str, str], credentials: Mapping[str, str]) -> None:
-        super().__init__(folder)
-        self.servers, self.credentials = servers, credentials
-        self.unlike: list[str] = []
-        self.tools: list[ToolCode] = []
-        self.other_tools: list[OtherTool] = []
-        self.callbacks: list[CallbackCode] = []
-        self.agents: tuple[AgentSpec, ...] = ()
+    servers: Mapping[str, str]
+    credentials: Mapping[str, str]
+    unlike: list[str] = field(default_factory=list)
+    tools: list[ToolCode] = field(default_factory=list)
+    other_tools: list[OtherTool] = field(default_factory=list)
+    callbacks: list[CallbackCode] = field(default_factory=list)
+    agents: tuple[AgentSpec, ...] = ()
 
     def app(self) -> AgentApp:
         root = self.folder

@@ -59,8 +59,7 @@ _FREE: Final = frozenset(
 
 def check_configuration(app: AgentApp) -> Iterator[Finding]:
     """Yield what is wrong with the configuration of *app* that can be read; see ``problems`` for the rest."""
-    files = Files(app.folder)
-    files.configs |= app.configs
+    files = Files(folder=app.folder, configs=dict(app.configs))
     yield from _check_variables(files.config(app.folder / "app"))
     parents: dict[str, str] = {}
     for agent in app.agents:

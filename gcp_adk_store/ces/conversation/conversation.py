@@ -120,11 +120,6 @@ class AppAgent(BaseAgent):
         """The app."""
         return self._program.app
 
-    @property
-    def turn_sessions(self) -> TurnSessions:
-        """The sessions of the turns that run."""
-        return self._sessions
-
     def active(self, events: Sequence[Event]) -> str:
         """Return the name of the app's agent that answers next after *events*."""
         return active_agent(events, self._program.app).name
@@ -283,11 +278,10 @@ class Conversation(Closing):
             raise InvalidInputError(f"the session {place} is not of the app {self.runner.app_name}")
         content = types.Content(role=USER, parts=[types.Part(text=said)]) if isinstance(said, str) else said
         message: dict[str, Any] = {"user_id": place.user, "session_id": place.session, "new_message": content}
-        message |= {
-            "state_delta": dict(variables) if variables else None,
-            "run_config": TurnConfig(mocks=mocks),
-        }
-        async with self.agent.turn_sessions.reserving(place, self._sessions):
+        message["state_delta"] = dict(variables) if variables else None
+        message["run_config"] = TurnConfig(mocks=mocks)
+        held = self.agent._sessions  # noqa: SLF001  # of this module
+        async with held.reserving(place, self._sessions):
             session = await self._session(place)
             if has_ended(in_force(session.events)):
                 raise InvalidInputError(ENDED)
