@@ -1,5 +1,6 @@
 """Read the agents, guardrails and toolsets of an app from its configuration."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,8 @@ from gcp_adk_store.ces.apps.files import last_of, member, typed
 from gcp_adk_store.ces.tools.declarations import MockTool
 from gcp_adk_store.ces.tools.openapi import operation_names
 
+MENTION: Final = re.compile(r"\{@(TOOL|AGENT):\s*([^{}]+?)\s*\}")
+"""What an instruction says of a tool or an agent."""
 _DIRECTIONS: Final = ("PARENT_TO_CHILD", "CHILD_TO_PARENT")
 
 

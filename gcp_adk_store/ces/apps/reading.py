@@ -115,24 +115,10 @@ class _Reading(files.Files):
         guardrails = tuple(map(self._guardrail, files.folders(root / "guardrails")))
         toolsets = [self._toolset(each, environment) for each in files.folders(root / "toolsets")]
         self._require_named(guardrails)
-        with_code = {each.owner for each in self.callbacks if each.callback in GUARDRAILS}
-        self.unlike += [
-            f"the guardrail {each.name} has no code, and does not run here"
-            for each in guardrails
-            if each.enabled and each.folder not in with_code
-        ]
         model = str(files.member(config, "modelSettings", "model") or "")
-        models = {each for each in (model, *(agent.model for agent in self.agents)) if each}
-        if len(models) > 1:
-            self.unlike.append(
-                f"one model answers for all agents here, and the app has {', '.join(sorted(models))}"
-            )
-        declared, errors = files.declared_variables(config), files.error_handling_of(config)
-        if errors.says == "":
-            self.unlike.append(
-                "the app has no customFallbackMessages, and only the platform has its own: if the model "
-                "fails, the turn fails here"
-            )
+        errors = files.error_handling_of(config)
+        self._note_unlike(guardrails, model, errors)
+        declared = files.declared_variables(config)
         return AgentApp(
             folder=root,
             tools=tuple(sorted(self.tools, key=lambda tool: tool.name)),
@@ -154,6 +140,27 @@ class _Reading(files.Files):
             problems=tuple(dict.fromkeys(self.problems)),
             configs={stem: each for stem, each in self.configs.items() if stem != root / "environment"},
         )
+
+    def _note_unlike(
+        self, guardrails: tuple[GuardrailSpec, ...], model: str, errors: files.ErrorHandling
+    ) -> None:
+        """Note what of the whole app only the platform does."""
+        with_code = {each.owner for each in self.callbacks if each.callback in GUARDRAILS}
+        self.unlike += [
+            f"the guardrail {each.name} has no code, and does not run here"
+            for each in guardrails
+            if each.enabled and each.folder not in with_code
+        ]
+        models = {each for each in (model, *(agent.model for agent in self.agents)) if each}
+        if len(models) > 1:
+            self.unlike.append(
+                f"one model answers for all agents here, and the app has {', '.join(sorted(models))}"
+            )
+        if errors.says == "":
+            self.unlike.append(
+                "the app has no customFallbackMessages, and only the platform has its own: if the model "
+                "fails, the turn fails here"
+            )
 
     def _add_tool(self, folder: Path) -> None:
         file = self.config(folder / folder.name)
@@ -269,11 +276,11 @@ class _Reading(files.Files):
             if (found := files.member(declared, name)) is not None:
                 what = f"the {kind} of the guardrail {folder.name}"
                 self._add_callback(config, kind, found, what, folder.name)
-        members, answer = config.members, files.member(config.members, "action", "generativeAnswer")
+        members = config.members
+        answer = files.member(members, "action", "generativeAnswer")
         transfer_to = files.typed(str, members, "action", "transferAgent", "agent")
-        self.problems += config.unknown(
-            "CES602", "the agent", filter(None, [transfer_to]), by_names(self.agents)
-        )
+        target = filter(None, [transfer_to])
+        self.problems += config.unknown("CES602", "the agent", target, by_names(self.agents))
         return GuardrailSpec(
             name=str(members.get("displayName") or folder.name),
             folder=folder.name,
@@ -336,7 +343,8 @@ class _Reading(files.Files):
         """Return the agent in *folder*; what is malformed in its configuration is left out."""
         config = self.config(folder / folder.name)
         self._add_callbacks(folder, config)
-        members, temperature = config.members, files.member(config.members, "modelSettings", "temperature")
+        members = config.members
+        temperature = files.member(members, "modelSettings", "temperature")
         instruction = members.get("instruction")
         if instruction is None and (folder / "instruction.txt").is_file():
             instruction = str((folder / "instruction.txt").relative_to(self.folder))

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pydantic
 from pydantic.alias_generators import to_camel
 
-from gcp_adk_store.ces.apps.agents import AgentSpec, by_names
+from gcp_adk_store.ces.apps.agents import MENTION, AgentSpec, by_names
 from gcp_adk_store.ces.apps.files import Config, Files, declared_variables, folders, typed
 from gcp_adk_store.ces.apps.findings import Finding, Parsed
 from gcp_adk_store.ces.apps.layout import AgentApp
@@ -22,7 +22,6 @@ SYSTEM_TOOLS: Final = {
     "customize_response": "Part.from_customized_response(content=...)",
 }
 """Tools of the platform that models call, and a callback's content: ``tools`` does not have them."""
-_MENTION: Final = re.compile(r"\{@(TOOL|AGENT):\s*([^{}]+?)\s*\}")
 _VARIABLE: Final = re.compile(r"\$context\.variables\.\w+")
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "STRING": (str,),
@@ -134,7 +133,7 @@ def _check_mentions(agent: AgentSpec, app: AgentApp, place: Config) -> Iterator[
     tools = {name.casefold() for name in _tool_names(app)}
     own = {name.casefold() for name in (*agent.tools, *app.tools_of(agent), *SYSTEM_TOOLS)}
     names = [each.name for each in app.agents]
-    for kind, name in dict.fromkeys(_MENTION.findall(agent.instruction)):
+    for kind, name in dict.fromkeys(MENTION.findall(agent.instruction)):
         if kind == "AGENT":
             yield from place.unknown("CES605", "the mentioned agent", [name], by_names(app.agents), names)
         elif name.casefold() not in tools:
@@ -210,7 +209,9 @@ def _check_keywords(
 
 def _is_bytes(node: ast.expr) -> bool:
     match node:
-        case ast.Constant(value=bytes()) | ast.Call(func=ast.Name(id="bytes") | ast.Attribute(attr="encode")):
+        case ast.Constant(value=bytes()):
+            return True
+        case ast.Call(func=ast.Name(id="bytes") | ast.Attribute(attr="encode")):
             return True
         case _:
             return False

@@ -21,7 +21,7 @@ from google.genai import types
 from google.genai.errors import APIError
 from typing_extensions import override
 
-from gcp_adk_store.ces.apps.agents import AgentSpec
+from gcp_adk_store.ces.apps.agents import MENTION, AgentSpec
 from gcp_adk_store.ces.conversation.decisions import MODEL_FAILED, ModelFailedError, calls_of
 from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.guest.models import NotJsonError, plain, sendable
@@ -38,7 +38,6 @@ SERVICE_ERRORS: Final = (APIError, httpx.HTTPError, GoogleAuthError, _OF_CLIENT)
 """What a model of ADK raises if its service, the way to it or the credentials fail."""
 MOST_SAID: Final = 500
 """The most characters that an error says of the failure of a model."""
-_MENTION: Final = re.compile(r"\{@(?:TOOL|AGENT):\s*([^{}]+?)\s*\}")
 _VARIABLE: Final = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}|\{\s*([A-Za-z_]\w*)\s*\}")
 
 
@@ -55,7 +54,7 @@ def instruction_of(text: str, variables: Mapping[str, Any]) -> str:
         given = variables[name]
         return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
 
-    return sendable(_VARIABLE.sub(value, _MENTION.sub(r"\1", text)))
+    return sendable(_VARIABLE.sub(value, MENTION.sub(r"\2", text)))
 
 
 def contents_of(events: Sequence[Event], invocation_id: str) -> list[dict[str, Any]]:
@@ -109,7 +108,8 @@ class Asked:
     def of(cls, said: LlmResponse, request: Mapping[str, Any]) -> Self:
         """Return what *said*, the response to *request*, calls."""
         calls = [(str(each.name), each.args or {}) for each in calls_of(said.content)]
-        offered = {str(each.get("name")) for tool in _tools(request) for each in tool["functionDeclarations"]}
+        functions = (each for tool in _tools(request) for each in tool["functionDeclarations"])
+        offered = {str(each.get("name")) for each in functions}
         return cls(
             frozenset(name for name, _ in calls if name not in offered),
             frozenset(str(args.get("agent_name")) for name, args in calls if name == TRANSFER),

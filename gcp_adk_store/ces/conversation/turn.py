@@ -47,7 +47,8 @@ def _first(*values: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def _answer(call: types.FunctionCall, response: dict[str, Any]) -> types.Part:
-    return types.Part(function_response=types.FunctionResponse(id=call.id, name=call.name, response=response))
+    made = types.FunctionResponse(id=call.id, name=call.name, response=response)
+    return types.Part(function_response=made)
 
 
 @dataclass(slots=True, eq=False)
@@ -191,10 +192,11 @@ class Turn:
 
     async def _ask_models(self) -> AsyncIterator[Event | None]:
         while self._goes_on():
-            if (target := await self._forced_transfer()) is not None:
-                self._next = target
-                yield self._event(None, transfer=target)
-                return
+            for rule, target in decisions.rules_from(self.agent, self.program.app):
+                if not rule.forbids and await self._holds(rule):
+                    self._next = target
+                    yield self._event(None, transfer=target)
+                    return
             request, response = await self._before_model()
             if response is not None and response.get("partial"):
                 async for event in self._say(models.content_of(response.get("content"))):
@@ -377,12 +379,6 @@ class Turn:
             "context": {"turnIndex": index, "appId": self.held.session.app_name},
             "mocks": getattr(self.ctx.run_config, "mocks", None),
         }
-
-    async def _forced_transfer(self) -> AgentSpec | None:
-        for rule, target in decisions.rules_from(self.agent, self.program.app):
-            if not rule.forbids and await self._holds(rule):
-                return target
-        return None
 
     async def _holds(self, rule: Any) -> bool:
         condition = self.program.conditions[rule]
