@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 @click.command(cls=options.RunsCode)
 @place.at_store()
-@click.argument("session", metavar="APP/USER/ID")
+@click.argument("key", **options.SESSION)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--name", metavar="NAME", help="Name of the golden; by default the id of the session.")
 @click.option(
     "--outputs", is_flag=True, help="Also save the responses of tools, which then answer in their place."
 )
 async def golden(
-    at: place.OpenStore, /, *, session: str, file: Path, name: str | None, outputs: bool
+    at: place.OpenStore, /, *, key: "ces.SessionKey", file: Path, name: str | None, outputs: bool
 ) -> None:
     """Save the conversation of a session as a golden in a new FILE of YAML, for `ces eval`.
 
     A - as FILE is standard output.
     """
-    await save_golden(at.store, options.key_of(session), file, name=name, with_outputs=outputs)
+    await save_golden(at.store, key, file, name=name, with_outputs=outputs)
 
 
 async def save_golden(store: Any, key: "ces.SessionKey", file: Path, **how: Any) -> None:
@@ -78,11 +78,11 @@ Events are texts too: <event>session start</event>"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Options(options.TalkOptions):
-    session: str | None = options.given(
-        "Go on with this session of the store, or make it; a / in an id is written %2F.", "APP/USER/ID"
+    session: "ces.SessionKey | None" = options.given(
+        "Go on with this session of the store, or make it; a / in an id is written %2F.", **options.SESSION
     )
     variables: dict[str, Any] | None = options.given(
-        "Variables of a new session, in place of the declared defaults.", type=options.OBJECT
+        "Variables of a new session, in place of the declared defaults.", **options.OBJECT
     )
     inspect: int | None = options.given(
         "Show the conversation in the inspector on this port of this machine; 0 takes a free one.",
@@ -111,7 +111,7 @@ async def chat(folder: Path, app: Path, *, chosen: _Options, **at: str | None) -
 
     read = chosen.read_app(app, allow_problems=chosen.allow_problems, whole=True)
     model = chosen.chosen_model()
-    key = None if chosen.session is None else options.key_of(chosen.session)
+    key = chosen.session
     async with AsyncExitStack() as stack:
         where = "in memory, not stored"
         kept = key is not None or any(at.values())

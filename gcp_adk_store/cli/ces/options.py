@@ -96,22 +96,21 @@ _LOG_CHARACTERS: Final = 16_384
 _SANDBOXES: Final = ("bubblewrap", "inprocess")
 
 
-class _JsonObject(click.ParamType):  # type: ignore[type-arg]  # older releases have none
-    """A JSON object, or ``@FILE`` with one; ``-`` is standard input."""
+def _object_of(value: str) -> dict[str, Any]:
+    """Return the JSON object *value*, or that of ``@FILE``, or of standard input for ``-``.
 
-    name = "JSON|@FILE|-"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
-        """Return the object, or end with an error of usage."""
-        try:
-            read = json.loads(_text(value))
-        except OSError as exc:
-            self.fail(f"{value[1:]} cannot be read: {exc.strerror}", param, ctx)
-        except (ValueError, RecursionError) as exc:
-            self.fail(f"not JSON: {exc}", param, ctx)
-        if not isinstance(read, dict):
-            self.fail(f"a JSON object is wanted, such as {{}}, not {value[:40]}", param, ctx)
-        return read
+    Raises:
+        BadParameter: it cannot be read, or is not an object.
+    """
+    try:
+        read = json.loads(_text(value))
+    except OSError as exc:
+        raise click.BadParameter(f"{value[1:]} cannot be read: {exc.strerror}") from exc
+    except (ValueError, RecursionError) as exc:
+        raise click.BadParameter(f"not JSON: {exc}") from exc
+    if not isinstance(read, dict):
+        raise click.BadParameter(f"a JSON object is wanted, such as {{}}, not {value[:40]}")
+    return read
 
 
 def _text(value: str) -> str:
@@ -120,7 +119,19 @@ def _text(value: str) -> str:
     return Path(value[1:]).read_text(encoding="utf-8-sig") if value.startswith("@") else value
 
 
-OBJECT: Final = _JsonObject()
+def _key_of(session: str) -> "ces.SessionKey":
+    """Return the key that *session* is.
+
+    Raises:
+        BadParameter: it is malformed.
+    """
+    try:
+        key = ces.SessionKey.of(session)
+    except InvalidInputError as exc:
+        raise click.BadParameter(f"{session} must be APP/USER/ID; write a / in an id as %2F") from exc
+    if key.session != key.session.strip():  # ADK would make one of another id
+        raise click.BadParameter(f"{session}: an id neither begins nor ends with a space")
+    return key
 
 
 def given(says: str, metavar: str | None = None, **attributes: Any) -> Any:
@@ -145,10 +156,12 @@ class Options:
         return with_options(call, *options)
 
 
+OBJECT: Final[Mapping[str, Any]] = {"metavar": "JSON|@FILE|-", "type": _object_of}
+SESSION: Final[Mapping[str, Any]] = {"metavar": "APP/USER/ID", "type": _key_of}
 DEFAULTS: Final[Mapping[str, Any]] = {
     "says": "Variables, in place of the app's declared defaults.",
-    "type": OBJECT,
     "default": "{}",
+    **OBJECT,
 }
 JUNIT: Final[Mapping[str, Any]] = {
     "says": "Also write JUnit's XML to this file.",
@@ -199,7 +212,7 @@ class CodeOptions(Options):
         "Environment variable with the key or token of a toolset.", "TOOLSET=VARIABLE", multiple=True
     )
     mocks: dict[str, Any] | None = given(
-        "Answers in place of tools: a mockConfig of the platform's API.", type=OBJECT
+        "Answers in place of tools: a mockConfig of the platform's API.", **OBJECT
     )
 
     def read_app(self, folder: Path, *, allow_problems: bool = False, whole: bool = False) -> "ces.AgentApp":
@@ -349,21 +362,6 @@ def of_app(command: Callable[..., Any]) -> Callable[..., Any]:
             "--app", "app_name", metavar="NAME", help="Folder of the app, if DIR is a project with several."
         ),
     )
-
-
-def key_of(session: str) -> "ces.SessionKey":
-    """Return the session that ``--session`` names.
-
-    Raises:
-        CannotLookError: it is malformed.
-    """
-    try:
-        key = ces.SessionKey.of(session)
-    except InvalidInputError as exc:
-        raise CannotLookError(f"--session {session} must be APP/USER/ID; write a / in an id as %2F") from exc
-    if key.session != key.session.strip():  # ADK would make one of another id
-        raise CannotLookError(f"--session {session}: an id neither begins nor ends with a space")
-    return key
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")

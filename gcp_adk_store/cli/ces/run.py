@@ -35,15 +35,15 @@ class _Options(options.CodeOptions):
     tools: Path | None = options.given(
         "App, or folder of tools, whose tools the code may call.", **options.FOLDER
     )
-    session: str | None = options.given(
+    session: "ces.SessionKey | None" = options.given(
         "Run on this session, which keeps what changes; a / in an id is written %2F. Without it the run is "
         "not stored.",
-        "APP/USER/ID",
+        **options.SESSION,
     )
     create: bool = options.given("Create that session.", is_flag=True)
     dry_run: bool = options.given("Run on a copy of that session, which is not stored.", is_flag=True)
     variables: dict[str, Any] | None = options.given(
-        "Variables of a new session, or of one that is not stored.", type=options.OBJECT
+        "Variables of a new session, or of one that is not stored.", **options.OBJECT
     )
     said: str | None = options.given("What the user says first; it is appended to the session.", "TEXT")
 
@@ -51,7 +51,7 @@ class _Options(options.CodeOptions):
 @click.command("run-tool", cls=options.RunsCode)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--name", metavar="FUNCTION", help="The tool's function; by default the file's first.")
-@click.option("--args", type=options.OBJECT, default="{}", help="Arguments of the tool; by default none.")
+@click.option("--args", default="{}", help="Arguments of the tool; by default none.", **options.OBJECT)
 @_Options.given_to
 @place_options
 @options.json_option
@@ -71,12 +71,12 @@ async def run_tool(
 @click.argument("kind", metavar="KIND", type=click.Choice(CALLBACKS))
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
-    "--llm-request", type=options.OBJECT, default="{}", help="Request for before_model; by default empty."
+    "--llm-request", default="{}", help="Request for before_model; by default empty.", **options.OBJECT
 )
-@click.option("--llm-response", type=options.OBJECT, help="Response for after_model.")
+@click.option("--llm-response", help="Response for after_model.", **options.OBJECT)
 @click.option("--tool", metavar="NAME", help="Name of the tool, for before_tool and after_tool.")
-@click.option("--args", type=options.OBJECT, default="{}", help="Arguments of that tool; by default none.")
-@click.option("--tool-response", type=options.OBJECT, help="Response of that tool, for after_tool.")
+@click.option("--args", default="{}", help="Arguments of that tool; by default none.", **options.OBJECT)
+@click.option("--tool-response", help="Response of that tool, for after_tool.", **options.OBJECT)
 @_Options.given_to
 @place_options
 @options.json_option
@@ -123,7 +123,7 @@ async def _opened(chosen: _Options, at: Mapping[str, str | None]) -> AsyncIterat
     if chosen.session is None:
         yield await _copy_of(Session(id=uuid.uuid4().hex, app_name="local", user_id="local", state=state))
         return
-    names = options.key_of(chosen.session).names
+    names = chosen.session.names
     if chosen.dry_run and chosen.create:
         raise CannotLookError("--dry-run makes no session: leave out --create, or run without --session")
     if chosen.variables is not None and not chosen.create:

@@ -256,7 +256,7 @@ RUN = ("run-tool", "tools/half.py")
         ([*RUN, "--args", "-"], "not JSON: Expecting value"),
         (["run-tool", "latin.py"], "latin.py is not UTF-8; save it as UTF-8"),
         ([*RUN, "--session", "a/b/ ", "--create"], "neither begins nor ends with a space"),
-        ([*RUN, "--session", "a/b"], "--session a/b must be APP/USER/ID"),
+        ([*RUN, "--session", "a/b"], "a/b must be APP/USER/ID"),
         ([*RUN, "--session", "a/b/c", "--variables", "{}"], "add --create"),
         ([*RUN, "--session", "a/b/c", "--create", "--dry-run"], "leave out --create"),
         ([*RUN, "--session", "a/b/c", "--local", "store"], "store/store.sqlite3: this is neither a store"),
