@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from gcp_adk_store.ces.testing import callback_checks
-from gcp_adk_store.cli.command import command
-from tests.ces.conversation.apps import write_files
+from tests.ces.conversation.apps import ces, write_files
 from tests.support.clock import PassingTime
 from tests.support.ready_programs import ready_programs
 
@@ -86,7 +84,7 @@ def test_a_test_that_ends_pytest_is_an_error_and_what_was_before_it_stands(
     write(tmp_path, ends)
     if "60 s" in says:
         request.getfixturevalue("late")
-    result = CliRunner().invoke(command, ["ces", "test", str(tmp_path), "--json", "--timeout", "60"])
+    result = ces("test", tmp_path, "--json", "--timeout", "60")
     first, second = json.loads(result.stdout)
 
     assert 1 == result.exit_code
@@ -103,7 +101,7 @@ def test_a_test_changes_no_times_of_the_hosts_devices(tmp_path: Path) -> None:
     refused = "with __import__('pytest').raises(PermissionError): os.utime({!r})"
     devices = ("/dev/null", "/dev/zero", "/dev/urandom", 0)
     write(tmp_path, "\n    ".join(map(refused.format, devices)))
-    result = CliRunner().invoke(command, ["ces", "test", str(tmp_path), "--json"])
+    result = ces("test", tmp_path, "--json")
 
     assert ["passed"] * 3 == [each["status"] for each in json.loads(result.stdout)], result.stdout
 
@@ -113,7 +111,7 @@ def test_without_bubblewrap_no_callbacks_test_runs(tmp_path: Path, monkeypatch: 
     """It says what to install, and nothing runs outside."""
     write(tmp_path, "pass")
     monkeypatch.setenv("PATH", "/nowhere")
-    result = CliRunner().invoke(command, ["ces", "test", str(tmp_path), "--only", "callbacks"])
+    result = ces("test", tmp_path, "--only", "callbacks")
 
     assert 2 == result.exit_code
     assert "apt-get install --no-install-recommends bubblewrap libseccomp2" in result.stderr
@@ -166,7 +164,7 @@ def test_the_word_of_a_file_counts_for_this_file_alone(tmp_path: Path) -> None:
         tmp_path, f"{says.replace('OTHER', str(other / 'test.py'))} host.finish({{'status': 0}}); os._exit(0)"
     )
     write_files(other, {"python_code.py": CODE, "test.py": "def test_fails():\n    assert False\n"})
-    result = CliRunner().invoke(command, ["ces", "test", str(tmp_path), "--json"])
+    result = ces("test", tmp_path, "--json")
     found = json.loads(result.stdout)
 
     assert 1 == result.exit_code

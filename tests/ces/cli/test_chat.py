@@ -4,10 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from gcp_adk_store.cli.command import command
-from tests.ces.conversation.apps import write_app, write_files
+from tests.ces.conversation.apps import ces, write_app, write_files
 
 GREET = 'def greet(name: str) -> str:\n    """Greet."""\n    set_variable("met", name)\n    return "Hello"\n'
 SCRIPT = """
@@ -33,8 +32,7 @@ def app(tmp_path: Path) -> Path:
 
 def chat(app: Path, *arguments: str, says: str) -> Result:
     """Run the command on lines of the user."""
-    whole = ["ces", "chat", str(app), "--sandbox", "inprocess", *arguments]
-    return CliRunner().invoke(command, whole, input=says)
+    return ces("chat", app, "--sandbox", "inprocess", *arguments, says=says)
 
 
 def scripted(app: Path) -> tuple[str, str]:
@@ -66,8 +64,8 @@ def test_a_model_that_is_not_reached_is_an_error_in_a_line(
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:9")
     evaluation = {"conversation": "it greets", "user": "Hi", "agent": "Hello"}
     write_files(app, {"evals/greets.yaml": {"conversations": [evaluation]}})
-    whole = ["ces", command_name, str(app), "--sandbox", "inprocess", "--model", "gemini-2.5-flash"]
-    result = CliRunner().invoke(command, whole, input="Hi\n")
+    model = ("--sandbox", "inprocess", "--model", "gemini-2.5-flash")
+    result = ces(command_name, app, *model, says="Hi\n")
 
     assert isinstance(result.exception, SystemExit)
     assert result.exit_code in {1, 2}

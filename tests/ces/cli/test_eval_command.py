@@ -6,10 +6,9 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from gcp_adk_store.cli.command import command
-from tests.ces.conversation.apps import change, write_app, write_files
+from tests.ces.conversation.apps import ces, change, write_app, write_files
 
 LOOK_UP = '''def look_up(id: str) -> dict:
     """Look it up."""
@@ -85,10 +84,9 @@ def run(project: Path, *arguments: str, script: Any = None) -> Result:
     """Run the command with a script."""
     if script is not None:
         (project / "script.json").write_text(json.dumps(script))
-    whole = ["ces", "eval", str(project), "--sandbox", "inprocess", *arguments]
-    if not {"--model", "--expected"} & set(arguments):
-        whole += ["--script", str(project / "script.json")]
-    return CliRunner().invoke(command, whole, env={"COLUMNS": "200"})
+    other = {"--model", "--expected"} & set(arguments)
+    replies = () if other else ("--script", project / "script.json")
+    return ces("eval", project, "--sandbox", "inprocess", *arguments, *replies)
 
 
 def outcomes(result: Result) -> dict[str, dict[str, Any]]:

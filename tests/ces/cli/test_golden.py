@@ -9,13 +9,12 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from gcp_adk_store import Store
-from gcp_adk_store.cli.command import command
 from gcp_adk_store.inspector import create_app
 from tests.ces.callbacks import callback
-from tests.ces.conversation.apps import write_app, write_files
+from tests.ces.conversation.apps import ces, write_app, write_files
 from tests.inspector.story import seen
 
 GREET = '''def greet(name: str) -> str:
@@ -42,35 +41,35 @@ def app(tmp_path: Path) -> Path:
     return tmp_path / "app"
 
 
-def ces(name: str, app: Path, *arguments: str, says: str = "") -> Result:
-    """Run a command on the app, with the script."""
-    script = () if "--expected" in arguments else ("--script", str(app.parent / "script.json"))
-    whole = ["ces", name, str(app), "--sandbox", "inprocess", *script, *arguments]
-    return CliRunner().invoke(command, whole, input=says)
+def chat(app: Path, *arguments: object, says: str = "") -> Result:
+    """Hold a conversation with the app by the script."""
+    script = ("--script", app.parent / "script.json")
+    return ces("chat", app, "--sandbox", "inprocess", *script, *arguments, says=says)
+
+
+def save(app: Path) -> tuple[object, ...]:
+    """Save the stored conversation with and without the responses of tools; return the words that run both."""
+    tests = app.parent / "evals"
+    tests.mkdir()
+    for file, *options in (("run.yaml", "--name", "runs"), ("outputs.yaml", "--outputs")):
+        saved = ces("golden", "--local", app.parent / "store", KEY[1], tests / file, *options)
+        assert (saved.exit_code, saved.stdout) == (0, "")
+        assert "ces eval DIR --tests" in saved.stderr
+    return "eval", app, "--sandbox", "inprocess", "--tests", tests
 
 
 def test_a_stored_conversation_is_saved_as_a_golden_that_passes(app: Path) -> None:
     """With the variables of its begin; tools run, unless their responses are saved too."""
-    at = ("--local", str(app.parent / "store"))
     says = "<event>session start</event>\nBye\n"
-    ces("chat", app, *at, *KEY, "--variables", '{"tier": "silver"}', says=says)
-    tests = app.parent / "evals"
-    tests.mkdir()
-
-    goldens = []
-    for options, file in (
-        (["--name", "greets"], tests / "run.yaml"),
-        (["--outputs"], tests / "outputs.yaml"),
-    ):
-        saved = CliRunner().invoke(command, ["ces", "golden", *at, KEY[1], str(file), *options])
-        assert (saved.exit_code, saved.stdout) == (0, "")
-        assert "ces eval DIR --tests" in saved.stderr
-        goldens.append(yaml.safe_load(file.read_text())["conversations"][0])
-    passes = ces("eval", app, "--tests", str(tests), "--name", "greets")
+    chat(app, "--local", app.parent / "store", *KEY, "--variables", '{"tier": "silver"}', says=says)
+    passes = ces(*save(app), "--script", app.parent / "script.json", "--name", "runs")
+    golden, with_outputs = (
+        yaml.safe_load((app.parent / "evals" / name).read_text())["conversations"][0]
+        for name in ("run.yaml", "outputs.yaml")
+    )
 
     assert passes.exit_code == 0, passes.output
-    golden, with_outputs = goldens
-    assert (golden["conversation"], with_outputs["conversation"]) == ("greets", "s1")
+    assert (golden["conversation"], with_outputs["conversation"]) == ("runs", "s1")
     assert golden["session_parameters"] == {"met": "", "tier": "silver"}
     transfer = {"action": "transfer_to_agent", "args": {"agent_name": "desk"}}
     calls = [transfer, {"action": "greet", "args": {"name": "Ada"}}]
@@ -88,17 +87,13 @@ def test_a_saved_golden_passes_without_a_model_with_what_it_saved(app: Path) -> 
     desk = {"displayName": "desk", "tools": ["greet", "end_session"]}
     place = "agents/desk/after_tool_callbacks/01/python_code.py"
     write_files(app, {"agents/desk/desk.json": desk, place: after})
-    tests = app.parent / "evals"
-    tests.mkdir()
-    at = ("--local", str(app.parent / "store"))
-    ces("chat", app, *at, *KEY, says="Hi\nBye\n")
-    for file, *options in (("run.yaml", "--name", "runs"), ("outputs.yaml", "--outputs")):
-        CliRunner().invoke(command, ["ces", "golden", *at, KEY[1], str(tests / file), *options])
+    chat(app, "--local", app.parent / "store", *KEY, says="Hi\nBye\n")
+    line = (*save(app), "--expected", "--log")
+    outputs = app.parent / "evals" / "outputs.yaml"
 
-    runs = ces("eval", app, "--tests", str(tests), "--expected", "--name", "runs", "--log")
-    answers = (tests / "outputs.yaml").read_text().replace("result: Hello", "result: Mocked")
-    (tests / "outputs.yaml").write_text(answers)
-    answered = ces("eval", app, "--tests", str(tests), "--expected", "--name", "s1", "--log")
+    runs = ces(*line, "--name", "runs")
+    outputs.write_text(outputs.read_text().replace("result: Hello", "result: Mocked"))
+    answered = ces(*line, "--name", "s1")
 
     assert (runs.exit_code, answered.exit_code) == (0, 0), (runs.output, answered.output)
     for name in ("Ada", "Bob"):
@@ -111,14 +106,14 @@ def test_a_chat_saves_itself_and_never_replaces_a_file(app: Path) -> None:
     """What cannot be saved is reported, and the conversation goes on. Its page ends with the command."""
     file = app.parent / "golden.yaml"
 
-    result = ces("chat", app, says=f"/golden {file}\nHi\n/golden {file}\n/golden {file}\nBye\n")
+    result = chat(app, says=f"/golden {file}\nHi\n/golden {file}\n/golden {file}\nBye\n")
 
     assert (result.exit_code, result.stdout) == (0, "desk: Hello, Ada: 12:30 it is.\ndesk: Bye.\n")
     assert "nothing was said in this session" in result.stderr
     assert f"{file} cannot be written: File exists; name a new file" in result.stderr
     assert len(yaml.safe_load(file.read_text())["conversations"][0]["turns"]) == 1
 
-    result = ces("chat", app, *KEY, "--local", str(app.parent / "store"), "--inspect", "0", says="Hi\n")
+    result = chat(app, *KEY, "--local", str(app.parent / "store"), "--inspect", "0", says="Hi\n")
 
     assert result.exit_code == 0
     assert "/session?app=shop&user=ada&session=s1&follow=1\n" in result.stderr
@@ -131,10 +126,10 @@ def test_a_turn_that_failed_or_that_a_golden_would_not_check_makes_none(app: Pat
     """It would expect the failure; of an agent, a golden marks such texts."""
     golden = app.parent / "golden.yaml"
     write_files(app.parent, {"script.json": ["# silent hours\nFrom ten to six."]})
-    unchecked = ces("chat", app, says=f"Hi\n/golden {golden}\n")
+    unchecked = chat(app, says=f"Hi\n/golden {golden}\n")
     code = callback("before_agent", "1 / 0")
     write_files(app, {"agents/root/before_agent_callbacks/01/python_code.py": code})
-    failed = ces("chat", app, says=f"Hi\n/golden {golden}\n")
+    failed = chat(app, says=f"Hi\n/golden {golden}\n")
 
     assert "turn 1: an agent says '# silent'" in unchecked.stderr
     assert "turn 1 failed with CALLBACK_FAILED, so it makes no golden" in failed.stderr
@@ -147,7 +142,7 @@ def test_the_inspector_shows_the_log_of_code_when_it_is_asked_to(app: Path) -> N
         "    set_variable", "    ces_requests.get('http://nowhere.test')\n    1 / 0\n    set_variable"
     )
     write_files(app, {"tools/greet/python_function/python_code.py": loud})
-    ces("chat", app, "--local", str(app.parent / "store"), *KEY, says="Hi\n")
+    chat(app, "--local", str(app.parent / "store"), *KEY, says="Hi\n")
     masked, shown = asyncio.run(shown_of(app.parent / "store"))
 
     assert "Log of desk: greet" in masked

@@ -36,7 +36,13 @@ def test_ctrl_c_ends_an_evaluation_and_its_tools_at_once(tmp_path: Path) -> None
         files = {"app/evals/goldens/a.yaml": golden, "script.yaml": [{"calls": calls}, "Done."]}
         write_files(tmp_path, files)
         options = ("--script", tmp_path / "script.yaml", "--allow-host", host, "--timeout", "3600")
-        line = [*map(str, (ready_programs() / "gcp-adk-store", "ces", "eval", tmp_path / "app", *options))]
+        line: list[str | Path] = [
+            ready_programs() / "gcp-adk-store",
+            "ces",
+            "eval",
+            tmp_path / "app",
+            *options,
+        ]
         before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
         try:
             process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -4,10 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from gcp_adk_store.cli.command import command
-from tests.ces.conversation.apps import write_app, write_files
+from tests.ces.conversation.apps import ces, write_app, write_files
 from tests.ces.conversation.test_toolsets import KEY, write
 from tests.ces.host.web import serving
 
@@ -41,8 +39,8 @@ def test_a_guardrail_is_run_on_a_message(code: Path) -> None:
     """Its result is the override, if it triggers."""
     decided = []
     for said in ("bad", "good"):
-        whole = ["ces", "run-callback", "before_agent_guardrail", str(code), "--said", said]
-        result = CliRunner().invoke(command, [*whole, "--sandbox", "inprocess", "--json"])
+        line = ("run-callback", "before_agent_guardrail", code, "--said", said)
+        result = ces(*line, "--sandbox", "inprocess", "--json")
         decided.append(json.loads(result.stdout)["override"])
 
     assert decided == [{"decision": "TRIGGER", "reason": "a word"}, None]
@@ -51,8 +49,7 @@ def test_a_guardrail_is_run_on_a_message(code: Path) -> None:
 @pytest.mark.long
 def test_the_test_of_a_guardrail_is_run(code: Path) -> None:
     """As that of an agent's callback."""
-    app = code.parents[3]
-    result = CliRunner().invoke(command, ["ces", "test", str(app), "--sandbox", "inprocess", "--json"])
+    result = ces("test", code.parents[3], "--sandbox", "inprocess", "--json")
 
     assert [each["status"] for each in json.loads(result.stdout)] == ["passed", "passed"], result.output
 
@@ -64,9 +61,9 @@ def test_a_guardrail_that_does_not_run_here_is_named(tmp_path: Path) -> None:
         config = {"enabled": enabled, "contentFilter": {"bannedContents": ["bad"]}}
         write_files(app, {f"guardrails/{name}/{name}.json": config})
     (tmp_path / "script.yaml").write_text("[Hello.]")
-    whole = ["ces", "chat", str(app), "--sandbox", "inprocess", "--script", str(tmp_path / "script.yaml")]
+    script = ("--script", tmp_path / "script.yaml")
 
-    result = CliRunner().invoke(command, whole, input="bad\n")
+    result = ces("chat", app, "--sandbox", "inprocess", *script, says="bad\n")
 
     assert (result.exit_code, result.stdout) == (0, "root: Hello.\n")
     assert result.stderr.startswith("the guardrail Words has no code, and does not run here\n")
@@ -78,13 +75,13 @@ ASKS = "def ask() -> dict:\n    return tools.Bank_read({'note': 'hi'}).json()\n"
 
 def test_a_toolset_is_called_where_an_option_says(tmp_path: Path) -> None:
     """With the key of an environment variable, and the session's values."""
-    app = str(write(tmp_path, authentication=KEY))
+    app = write(tmp_path, authentication=KEY)
     (tmp_path / "ask.py").write_text(ASKS)
     with serving() as web:
-        whole = ["ces", "run-tool", str(tmp_path / "ask.py"), "--tools", app, "--sandbox", "inprocess"]
-        whole += ["--variables", '{"token": "t", "tier": 1}', "--server", f"Bank={web.url}/v1"]
-        whole += ["--credential", "Bank=BANK_KEY", "--allow-host", web.url[7:], "--json"]
-        result = CliRunner().invoke(command, whole, env={"BANK_KEY": "secret-key"})
+        toolset = ("--server", f"Bank={web.url}/v1", "--credential", "Bank=BANK_KEY")
+        given = ("--allow-host", web.url[7:], "--variables", '{"token": "t", "tier": 1}', "--json")
+        line = ("run-tool", tmp_path / "ask.py", "--tools", app, "--sandbox", "inprocess")
+        result = ces(*line, *toolset, *given, BANK_KEY="secret-key")
         asked = web.last
 
     assert result.exit_code == 0, result.output

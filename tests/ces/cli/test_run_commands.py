@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from google.adk.events import Event, EventActions
 from google.genai import types
 
 from gcp_adk_store import SessionService, Store
-from gcp_adk_store.cli.command import command
+from tests.ces.conversation.apps import ces
 
 TOOL = '''def half(number: int) -> dict:
     """Half a number."""
@@ -41,11 +41,6 @@ HERE = ("--sandbox", "inprocess")
 pytestmark = pytest.mark.usefixtures("ces_environment")
 
 
-def run(*arguments: str) -> Result:
-    """Run the command on a wide terminal."""
-    return CliRunner().invoke(command, ["ces", *arguments], env={"COLUMNS": "200"})
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder of tools, and callbacks beside it."""
@@ -59,10 +54,8 @@ def folder(tmp_path: Path) -> Path:
 
 def half(folder: Path, *arguments: str, number: int = 4) -> Result:
     """Run the tool that halves, with the other beside it."""
-    tools = ["--tools", str(folder / "tools")]
-    return run(
-        "run-tool", str(folder / "tools/half.py"), "--args", f'{{"number": {number}}}', *tools, *arguments
-    )
+    tools = ("--tools", folder / "tools")
+    return ces("run-tool", folder / "tools/half.py", "--args", f'{{"number": {number}}}', *tools, *arguments)
 
 
 def test_a_tool_shows_what_it_prints_answers_changes_and_asks(folder: Path) -> None:
@@ -101,7 +94,7 @@ def test_a_failure_shows_the_codes_own_lines_and_keeps_nothing(folder: Path) -> 
 
 def test_an_unknown_tool_says_where_tools_come_from(folder: Path) -> None:
     """Unless that was said, and the tool is not there. A file of the app that is not read is said, too."""
-    without = run("run-tool", str(folder / "tools/half.py"), *HERE, "--args", '{"number": 4}')
+    without = ces("run-tool", folder / "tools/half.py", *HERE, "--args", '{"number": 4}')
     (folder / "tools/other").mkdir()
     (folder / "tools/other/other.json").write_text("{")
     unread = half(folder, *HERE)
@@ -117,8 +110,8 @@ def test_an_unknown_tool_says_where_tools_come_from(folder: Path) -> None:
 
 def test_callbacks_run_in_order_on_one_session(folder: Path) -> None:
     """What is changed in place is shown, and what overrides, and what is removed."""
-    files = [str(folder / "first.py"), str(folder / "second.py")]
-    result = run("run-callback", "before_model", *files, "--said", "hello", "--variables", '{"old": 1}')
+    said = ("--said", "hello", "--variables", '{"old": 1}')
+    result = ces("run-callback", "before_model", folder / "first.py", folder / "second.py", *said)
 
     assert (0, "") == (result.exit_code, result.stderr)
     assert "override by callback 2\n" in result.stdout
@@ -132,10 +125,10 @@ def test_code_without_a_result_is_ended_and_says_why(folder: Path) -> None:
     """A loop by its time, in words and in JSON; what nests too deep for Python fails as other code."""
     file = folder / "endless.py"
     file.write_text("def endless() -> None:\n    import time\n    time.sleep(600)\n")
-    result = run("run-tool", str(file), "--timeout", "0.5")
-    answer = json.loads(run("run-tool", str(file), *HERE, "--timeout", "0.01", "--json").stdout)
+    result = ces("run-tool", file, "--timeout", "0.5")
+    answer = json.loads(ces("run-tool", file, *HERE, "--timeout", "0.01", "--json").stdout)
     file.write_text(f"def deep() -> None:\n    return a{'.b' * 10_000}\n")
-    deep = run("run-tool", str(file))
+    deep = ces("run-tool", file)
 
     assert 1 == result.exit_code == deep.exit_code
     assert "SandboxTimeoutError: " in result.stderr
@@ -192,7 +185,7 @@ def test_what_cannot_be_read_changes_no_session(
     monkeypatch.chdir(folder)
     asyncio.run(stored(folder / "store"))
     place = ["--local", "store", "--session", "shop/ada/s1", "--create", "--said", "hello"]
-    failed = run("run-tool", *arguments, *place, *HERE)
+    failed = ces("run-tool", *arguments, *place, *HERE)
 
     assert (2, True) == (failed.exit_code, says in failed.stderr), failed.stderr
     assert asyncio.run(stored(folder / "store")) == []
@@ -231,10 +224,10 @@ def test_a_copy_has_what_the_session_has(
             await service.append_event(session, event)
 
     asyncio.run(prepare())
-    line = ["run-tool", str(folder / "sees.py"), *HERE, "--session", "shop/ada/one"]
-    shown = run(*line, "--dry-run").stdout
+    line = ["run-tool", folder / "sees.py", *HERE, "--session", "shop/ada/one"]
+    shown = ces(*line, "--dry-run").stdout
     line += ["--json", "--shared-variable", "app:n"]
-    copied, stored = (json.loads(run(*line, *more).stdout) for more in (["--dry-run"], []))
+    copied, stored = (json.loads(ces(*line, *more).stdout) for more in (["--dry-run"], []))
 
     assert {"said": ["hello"], "variables": {"a": 1, "b": 2, "app:n": 2}} == stored["response"]["result"]
     assert stored["response"] == copied["response"]
@@ -283,7 +276,7 @@ def test_what_cannot_be_run_ends_with_2(
     (folder / "latin.py").write_bytes(b'def latin() -> str:\n    return "\xe4"\n')
     (folder / "store").mkdir()
     (folder / "store/store.sqlite3").write_bytes(b"no database" * 100)
-    result = run(*arguments)
+    result = ces(*arguments)
 
     assert 2 == result.exit_code
     assert says in result.stderr
@@ -295,9 +288,9 @@ def test_arguments_come_from_files_and_from_standard_input(folder: Path) -> None
     bom = b"\xef\xbb\xbf"
     (folder / "echo.py").write_bytes(bom + b"def echo(said: str) -> str:\r\n    return said\r\n")
     (folder / "args.json").write_bytes(bom + b'{"said": "from a file"}')
-    command_line = ["ces", "run-tool", str(folder / "echo.py"), *HERE, "--json", "--args"]
-    file = CliRunner().invoke(command, [*command_line, f"@{folder}/args.json"])
-    piped = CliRunner().invoke(command, [*command_line, "-"], input='{"said": "from a pipe"}')
+    line = ("run-tool", folder / "echo.py", *HERE, "--json", "--args")
+    file = ces(*line, f"@{folder}/args.json")
+    piped = ces(*line, "-", says='{"said": "from a pipe"}')
 
     assert ["from a file", "from a pipe"] == [
         json.loads(each.stdout)["response"]["result"] for each in (file, piped)
@@ -312,8 +305,8 @@ def test_code_steers_no_terminal(folder: Path) -> None:
         "    set_variable('a', said)\n    if fail:\n        raise ValueError(said)\n    return said\n"
     )
     for arguments in ({"fail": True}, {"fail": False}):
-        line = ["run-tool", str(folder / "steer.py"), *HERE, "--args", json.dumps(arguments)]
-        shown, as_json = run(*line), run(*line, "--json")
+        line = ("run-tool", folder / "steer.py", *HERE, "--args", json.dumps(arguments))
+        shown, as_json = ces(*line), ces(*line, "--json")
         text = shown.output + as_json.output
 
         assert not any(each in text for each in ("\x1b", "\x9b", "\r", "\u202e"))

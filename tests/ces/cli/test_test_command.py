@@ -7,10 +7,9 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from gcp_adk_store.cli.command import command
-from tests.ces.conversation.apps import write_files
+from tests.ces.conversation.apps import ces, write_files
 
 PAGE = Path(__file__).parents[3] / "docs/ces-commands.md"
 TOOL = '''def half(number: int) -> dict:
@@ -24,7 +23,7 @@ SLOW = '''def slow() -> dict:
     """Answer later."""
     return {"late": tools.half({"number": 2}).json()["result"]["half"]}
 '''
-ALLOWED = ["ces", "test", "--allow-problems"]
+ALLOWED = ("test", "--allow-problems")
 """One agent of the app has a configuration that is not JSON."""
 TOOL_TESTS = """\
 tests:
@@ -252,8 +251,7 @@ def page_block() -> str:
 def ended(app: Path, ces_environment: Path) -> Result:
     """The command on that app."""
     assert ces_environment.is_dir()
-    report = app.parent / "junit.xml"
-    return CliRunner().invoke(command, [*ALLOWED, str(app), "--json", "--junit", str(report)])
+    return ces(*ALLOWED, app, "--json", "--junit", app.parent / "junit.xml")
 
 
 @pytest.fixture(scope="module")
@@ -346,8 +344,7 @@ def test_the_report_for_ci_has_every_test(app: Path, ended: Result) -> None:
 @pytest.mark.usefixtures("ces_environment")
 def test_the_table_has_each_failure_below_it(app: Path) -> None:
     """As JSON has it; of the tools alone."""
-    only = (*ALLOWED, str(app), "--only", "tools", "--sandbox", "inprocess")
-    result = CliRunner().invoke(command, only, env={"COLUMNS": "120"})
+    result = ces(*ALLOWED, app, "--only", "tools", "--sandbox", "inprocess", COLUMNS="120")
 
     assert 1 == result.exit_code
     assert re.search(r"passed +half +right +\d", result.stdout)
@@ -370,7 +367,7 @@ def test_with_nothing_to_run_it_ends_with_2(tmp_path: Path, files: dict[str, str
     """Instead of passing."""
     write_files(tmp_path, files or {})
     folder = tmp_path if files is not None else tmp_path / "nowhere"
-    result = CliRunner().invoke(command, ["ces", "test", str(folder)])
+    result = ces("test", folder)
 
     assert 2 == result.exit_code
     assert says in result.stderr

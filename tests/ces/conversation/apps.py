@@ -1,11 +1,14 @@
-"""Write agent apps into folders, as exports have them."""
+"""Write agent apps into folders, as exports have them, and run commands on them."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner, Result
+
 from gcp_adk_store.ces import AgentApp, read_app
+from gcp_adk_store.cli.command import command
 from tests.ces.callbacks import callback
 
 
@@ -73,3 +76,9 @@ def write_files(folder: Path, files: Mapping[str, Any]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content if isinstance(content, str) else json.dumps(content))
     return folder
+
+
+def ces(*words: object, says: str | None = None, **environ: str) -> Result:
+    """Run a command of ``gcp-adk-store ces`` on a wide terminal; *says* is its standard input."""
+    env = {"COLUMNS": "200", **environ}
+    return CliRunner().invoke(command, ["ces", *map(str, words)], input=says, env=env)
