@@ -190,15 +190,21 @@ async def _talk(
 
 
 async def _line() -> str | None:
-    """Return the next line of standard input, or None at its end; background tools go on meanwhile."""
+    """Return the next line of standard input, or None at its end; background tools go on meanwhile.
+
+    Raises:
+        CannotLookError: it cannot be read.
+    """
     if sys.stdin.isatty():
         click.echo(_PROMPT, nl=False)
     read: Future[str] = Future()
 
     def wait() -> None:
-        line = sys.stdin.readline()
         with suppress(InvalidStateError):  # nobody waits any more
-            read.set_result(line)
+            try:
+                read.set_result(sys.stdin.readline())
+            except (OSError, UnicodeDecodeError) as exc:
+                read.set_exception(CannotLookError(f"standard input cannot be read: {exc}"))
 
     # A thread of its own, which Ctrl-C does not wait for.
     threading.Thread(target=wait, daemon=True).start()

@@ -204,11 +204,7 @@ class _EvaluateOptions(options.TalkOptions):
         is_flag=True,
     )
     similar: float = options.given(
-        "Least similarity to the expected text that passes.",
-        "SCORE",
-        type=Number(0, 1),
-        default=0.8,
-        show_default=True,
+        "Least similarity of a text that passes; by default 0.8.", "SCORE", type=Number(0, 1), default=0.8
     )
     variables: dict[str, Any] = options.given(**options.DEFAULTS)
     junit: Path | None = options.given(**options.JUNIT)

@@ -121,6 +121,9 @@ async def _opened(chosen: _Options, at: Mapping[str, str | None]) -> AsyncIterat
 
     state = chosen.variables or {}
     if chosen.session is None:
+        if chosen.create or chosen.dry_run:
+            name = "--create" if chosen.create else "--dry-run"
+            raise CannotLookError(f"{name} is about a stored session: name one by --session")
         yield await _copy_of(Session(id=uuid.uuid4().hex, app_name="local", user_id="local", state=state))
         return
     names = chosen.session.names

@@ -30,7 +30,7 @@ def app(tmp_path: Path) -> Path:
     return tmp_path / "app"
 
 
-def chat(app: Path, *arguments: str, says: str) -> Result:
+def chat(app: Path, *arguments: str, says: str | bytes) -> Result:
     """Run the command on lines of the user."""
     return ces("chat", app, "--sandbox", "inprocess", *arguments, says=says)
 
@@ -131,6 +131,14 @@ def test_what_cannot_begin_says_why(app: Path, arguments: tuple[str, ...], says:
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert says in result.stderr.replace("\n", " ")
+
+
+def test_a_line_that_is_not_utf_8_ends_the_command(app: Path) -> None:
+    """Instead of waiting for ever."""
+    result = chat(app, *scripted(app), says=b"\xe4\n")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "standard input cannot be read: 'utf-8' codec can't decode byte 0xe4" in result.stderr
 
 
 TALKS = '''def greet(name: str) -> str:

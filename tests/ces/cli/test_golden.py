@@ -48,7 +48,7 @@ def chat(app: Path, *arguments: object, says: str = "") -> Result:
 
 
 def save(app: Path) -> tuple[object, ...]:
-    """Save the stored conversation with and without the responses of tools; return the words that run both."""
+    """Save the stored conversation with and without the responses of tools; return the words to run both."""
     tests = app.parent / "evals"
     tests.mkdir()
     for file, *options in (("run.yaml", "--name", "runs"), ("outputs.yaml", "--outputs")):

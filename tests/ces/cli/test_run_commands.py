@@ -251,6 +251,8 @@ RUN = ("run-tool", "tools/half.py")
         ([*RUN, "--session", "a/b/ ", "--create"], "neither begins nor ends with a space"),
         ([*RUN, "--session", "a/b"], "a/b must be APP/USER/ID"),
         ([*RUN, "--session", "a/b/c", "--variables", "{}"], "add --create"),
+        ([*RUN, "--create"], "--create is about a stored session: name one by --session"),
+        ([*RUN, "--dry-run"], "--dry-run is about a stored session: name one by --session"),
         ([*RUN, "--session", "a/b/c", "--create", "--dry-run"], "leave out --create"),
         ([*RUN, "--session", "a/b/c", "--local", "store"], "store/store.sqlite3: this is neither a store"),
         ([*RUN, "--setting", "strict"], "write NAME=JSON; known: strict_typing, capture,"),

@@ -78,7 +78,7 @@ def write_files(folder: Path, files: Mapping[str, Any]) -> Path:
     return folder
 
 
-def ces(*words: object, says: str | None = None, **environ: str) -> Result:
+def ces(*words: object, says: str | bytes | None = None, **environ: str) -> Result:
     """Run a command of ``gcp-adk-store ces`` on a wide terminal; *says* is its standard input."""
     env = {"COLUMNS": "200", **environ}
     return CliRunner().invoke(command, ["ces", *map(str, words)], input=says, env=env)
