@@ -109,19 +109,13 @@ def expected_replies(turn: EvaluatedTurn) -> list[dict[str, Any]]:
     before = TRANSFER
     for call in turn.expected.calls or ():
         replies += [{"calls": []}] if before == TRANSFER else []
-        replies[-1]["calls"].append({"name": call.name, "args": _args(call.args)})
+        replies[-1]["calls"].append({"name": call.name, "args": expected_value(call.args)})
         before = call.name
     if said and before != END_SESSION:
         replies.append({})
     if said:
         replies[-1]["text"] = said
     return replies
-
-
-def _args(expected: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments that fit *expected*, without those that are ignored."""
-    found = {name: expected_value(value) for name, value in expected.items()}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def selected(

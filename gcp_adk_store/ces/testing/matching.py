@@ -240,11 +240,11 @@ def has(actual: Any, expected: Any) -> bool:
 
 
 def expected_value(expected: Any) -> Any:
-    """Return the value that *expected* has, without match types; None for what is ignored."""
+    """Return the value that *expected* has, without match types, and without members that are ignored."""
     if isinstance(expected, Mapping):
         if _TYPE in expected:
-            return None if _is_ignored(expected) else _wanted(expected)
-        return {name: expected_value(below) for name, below in expected.items()}
+            return _wanted(expected)
+        return {name: expected_value(each) for name, each in expected.items() if not _is_ignored(each)}
     return [expected_value(each) for each in expected] if isinstance(expected, list) else expected
 
 

@@ -130,7 +130,7 @@ async def chat(folder: Path, app: Path, *, chosen: _Options, **at: str | None) -
             **chosen.conversation(),
         )
         async with conversation:
-            key = await _begun(conversation, store, key, chosen.variables)
+            key = await _begun(conversation, store, chosen)
             click.echo(visible(f"{key} {where}; /help lists what can be shown"), err=True)
             if chosen.inspect is not None:
                 address = await stack.enter_async_context(inspecting(store, where, chosen.inspect))
@@ -145,13 +145,9 @@ async def chat(folder: Path, app: Path, *, chosen: _Options, **at: str | None) -
                 raise CannotLookError(f"the model failed: {visible(str(exc))[:500]}") from exc
 
 
-async def _begun(
-    conversation: "ces.Conversation",
-    store: "Store",
-    key: "ces.SessionKey | None",
-    variables: dict[str, Any] | None,
-) -> "ces.SessionKey":
+async def _begun(conversation: "ces.Conversation", store: "Store", chosen: _Options) -> "ces.SessionKey":
     """Return the session of the conversation, made if it is missing."""
+    key, variables = chosen.session, chosen.variables
     if key is None:
         return await conversation.begin(variables=variables)
     if await store.sessions.get_session(**key.names) is None:

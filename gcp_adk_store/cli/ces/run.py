@@ -5,7 +5,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -96,22 +96,17 @@ async def run_callback(kind: str, files: tuple[Path, ...], *, chosen: _Options, 
     return await _carried_out(ces.PythonRuntime.run_callback, (kind, codes), chosen, given, **about)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """What code runs on."""
-
-    sessions: "BaseSessionService"
-    session: "Session"
-    """As it is before the run."""
-    artifacts: "BaseArtifactService | None" = None
-    where: str = ""
-    """The place of the session, for display."""
+_Service = tuple["BaseSessionService", "Session"]
+"""A service, and the session that code runs on, as it is before the run."""
 
 
 @asynccontextmanager
-async def _opened(chosen: _Options, at: Mapping[str, str | None]) -> AsyncIterator[_Place]:
+async def _opened(
+    chosen: _Options, at: Mapping[str, str | None]
+) -> AsyncIterator[tuple[_Service, "BaseArtifactService | None", str]]:
     """Open the session that is named, one in memory, or for a dry run a copy in memory of the one named.
 
+    The block gets it, the service of its artifacts, and its place for display, empty for none.
     *at* are the options of :func:`~gcp_adk_store.cli.place.place_options`, which name the store.
 
     Raises:
@@ -124,7 +119,8 @@ async def _opened(chosen: _Options, at: Mapping[str, str | None]) -> AsyncIterat
         if chosen.create or chosen.dry_run:
             name = "--create" if chosen.create else "--dry-run"
             raise CannotLookError(f"{name} is about a stored session: name one by --session")
-        yield await _copy_of(Session(id=uuid.uuid4().hex, app_name="local", user_id="local", state=state))
+        session = Session(id=uuid.uuid4().hex, app_name="local", user_id="local", state=state)
+        yield await _copy_of(session), None, ""
         return
     names = chosen.session.names
     if chosen.dry_run and chosen.create:
@@ -139,12 +135,11 @@ async def _opened(chosen: _Options, at: Mapping[str, str | None]) -> AsyncIterat
         if found is not None and chosen.create:
             raise CannotLookError(f"there is a session {where} already; leave out --create")
         session = found or await store.sessions.create_session(**names, state=state)
-        place = _Place(sessions=store.sessions, session=session)
-        place = await _copy_of(session) if chosen.dry_run else place
-        yield replace(place, artifacts=store.artifacts if store.has_artifacts else None, where=where)
+        artifacts = store.artifacts if store.has_artifacts else None
+        yield await _copy_of(session) if chosen.dry_run else (store.sessions, session), artifacts, where
 
 
-async def _copy_of(found: "Session") -> _Place:
+async def _copy_of(found: "Session") -> _Service:
     """Return *found* in a service of its own, which is forgotten."""
     from google.adk.sessions import InMemorySessionService  # noqa: PLC0415  # half of ADK
 
@@ -157,7 +152,7 @@ async def _copy_of(found: "Session") -> _Place:
     shared = {name: value for name, value in found.state.items() if name.startswith(("app:", "user:"))}
     await memory.create_session(**whose, state=shared)
     read = await memory.get_session(**whose, session_id=found.id)
-    return _Place(sessions=memory, session=read or copy)
+    return memory, read or copy
 
 
 async def _carried_out(
@@ -177,17 +172,17 @@ async def _carried_out(
     tools = [] if chosen.tools is None else ces.load_tools(chosen.read_app(chosen.tools, allow_problems=True))
     given = {"tools": tools, **chosen.runtime()}
     async with (
-        _opened(chosen, at) as place,
-        ces.PythonRuntime(place.sessions, artifact_service=place.artifacts, **given) as runtime,
+        _opened(chosen, at) as ((sessions, session), artifacts, where),
+        ces.PythonRuntime(sessions, artifact_service=artifacts, **given) as runtime,
     ):
         invocation_id = f"ces-{uuid.uuid4().hex}"
         if chosen.said is not None:
             content = types.Content(role="user", parts=[types.Part(text=chosen.said)])
             event = Event(author="user", invocation_id=invocation_id, content=content)
-            await place.sessions.append_event(place.session, event)
-        before = seen_by_code(place.session.state, shared=given["settings"].shared_variables)
+            await sessions.append_event(session, event)
+        before = seen_by_code(session.state, shared=given["settings"].shared_variables)
         try:
-            key = ces.SessionKey.of_session(place.session)
+            key = ces.SessionKey.of_session(session)
             ran = await run(runtime, *what, key=key, invocation_id=invocation_id, **about)
         except SandboxRunError as exc:
             error, printed = failure_of(exc), [visible(exc.output)] if exc.output else []
@@ -197,16 +192,15 @@ async def _carried_out(
     if ran.error is not None and ran.error.type == _UNKNOWN_TOOL and chosen.tools is None:
         click.echo("--tools DIR names the app that has the tools", err=True)
     data = {name: sorted(each) if name == "changed" else each for name, each in asdict(ran).items()}
-    lines = _lines(place, before, ran, kept=not chosen.dry_run)
-    return Result(data, lines, status=int(not ran.ok), failure=failure)
-
-
-def _lines(place: _Place, before: Mapping[str, Any], ran: "Run", *, kept: bool) -> list[RenderableType]:
-    shown: list[RenderableType] = []
     changed = "unchanged" if ran.event_id is None else "changed"
-    session = f"{place.where}: {changed if kept else 'a copy, not stored'}"
+    kept = f"{where}: {'a copy, not stored' if chosen.dry_run else changed}" if where else ""
+    return Result(data, _lines(kept, before, ran), status=int(not ran.ok), failure=failure)
+
+
+def _lines(kept: str, before: Mapping[str, Any], ran: "Run") -> list[RenderableType]:
+    shown: list[RenderableType] = []
     for title, lines in (
-        ("session", [session] if place.where else []),
+        ("session", [kept] if kept else []),
         ("printed", ran.stdout.rstrip("\n").splitlines()),
         *_of_kind(ran),
         ("variables", _changes(before, ran.variables)),

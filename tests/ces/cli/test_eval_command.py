@@ -195,9 +195,8 @@ def test_a_model_may_reply_as_a_golden_expects(project: Path) -> None:
     """So what callbacks make of it decides. What only a model can judge is skipped, and reported."""
     (project / "evals" / "turn_evals" / "turns.yaml").unlink()
     golden = project / "evals" / "goldens" / "orders.yaml"
-    golden.write_text(
-        GOLDEN.replace('{id: "12"}', '{id: {value: "12", $matchType: contains}, why: {$matchType: ignore}}')
-    )
+    args = '{id: {value: "12", $matchType: contains}, why: {$matchType: ignore}, note: null}'
+    golden.write_text(GOLDEN.replace('{id: "12"}', args))
     passed = run(project, "--expected")
     code = (
         "def after_model_callback(callback_context, llm_response):\n"
