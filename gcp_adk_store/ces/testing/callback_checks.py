@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from gcp_adk_store.ces.apps import CODE_FILE
 from gcp_adk_store.ces.apps.layout import load_code, load_tools
 from gcp_adk_store.ces.host.results import CallbackRun
+from gcp_adk_store.ces.host.runtime import PythonRuntime
 from gcp_adk_store.ces.host.settings import SessionKey
 from gcp_adk_store.ces.sandbox.bubblewrap import path_of_bubblewrap
 from gcp_adk_store.ces.sandbox.frames import encoded
@@ -238,7 +239,7 @@ class _File:
             await checks.sessions.append_event(session, event)
         tools: list[Tool] = [MockTool(name=name, response=each) for name, each in asked.tools.items()]
         tools += [each for each in load_tools(checks.app) if getattr(each, "name", None) not in asked.tools]
-        async with checks.runtime(tools) as runtime:
+        async with PythonRuntime(checks.sessions, tools=tools, **checks.options) as runtime:
             return await runtime.run_callback(
                 self._kind(code),
                 load_code(code),

@@ -18,7 +18,7 @@ from gcp_adk_store.ces.sandbox.interface import SandboxRunError
 from gcp_adk_store.ces.testing.matching import OPERATORS, WITHOUT_VALUE, Expectation, JsonPath
 from gcp_adk_store.ces.testing.nodes import Nodes, line_of, read_all
 from gcp_adk_store.ces.testing.outcomes import Case, Outcome
-from gcp_adk_store.ces.tools.declarations import MockConfig, Tool
+from gcp_adk_store.ces.tools.declarations import MockConfig
 from gcp_adk_store.errors import InvalidInputError
 
 _FIELDS: Final = frozenset({"name", "tool", "args", "variables", "context", "expectations", "mockConfig"})
@@ -120,10 +120,6 @@ class Checks:
     """In place of declared defaults, or beside them."""
     sessions: InMemorySessionService = field(default_factory=InMemorySessionService, init=False)
 
-    def runtime(self, tools: Iterable[Tool]) -> PythonRuntime:
-        """Return a runtime with *tools*."""
-        return PythonRuntime(self.sessions, tools=tools, **self.options)
-
     async def session(self, state: Mapping[str, Any]) -> Session:
         """Return a new session, with *state* beside the variables of the app."""
         everything = {**self.app.variables, **self.variables, **state}
@@ -139,7 +135,8 @@ async def run_tool_tests(checks: Checks, files: Iterable[Path]) -> list[Outcome]
         SandboxUnavailableError: no code can be run here.
     """
     tests = read_all(files, read_tool_tests)
-    async with checks.runtime(load_tools(checks.app) if tests else ()) as runtime:
+    tools = load_tools(checks.app) if tests else ()
+    async with PythonRuntime(checks.sessions, tools=tools, **checks.options) as runtime:
         return [
             each if isinstance(each, Outcome) else await _outcome_of(each, checks, runtime) for each in tests
         ]

@@ -257,12 +257,9 @@ def _places(whole: Path, app: Path) -> list[Path]:
 
 def _files(place: Path) -> list[Path]:
     """Return the files of evaluations in *place*: YAML, and the JSON of exports."""
-    found = [
-        path
-        for path in place.rglob("*")
-        if path.suffix in {".yaml", ".yml"} or (path.suffix == ".json" and _is_exported(path))
-    ]
-    return sorted(path for path in found if not _OTHERS & set(path.relative_to(place).parts[:-1]))
+    found = _found(place, ("**",), "*.yaml", "*.yml", "*.json")
+    others = {path for path in found if _OTHERS & set(path.relative_to(place).parts[:-1])}
+    return [path for path in found if path not in others and (path.suffix != ".json" or _is_exported(path))]
 
 
 def _is_exported(path: Path) -> bool:

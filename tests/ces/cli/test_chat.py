@@ -73,30 +73,23 @@ def test_a_model_that_is_not_reached_is_an_error_in_a_line(
 
 
 def test_a_session_in_a_folder_goes_on_in_the_next_command(app: Path) -> None:
-    """The folder is made; who answers and what was said are read from it."""
+    """The folder is made; who answers is read from it. A session in memory ends with its command."""
     place = ("--local", str(app.parent / "store"), "--session", "shop/ada/s1")
     (app.parent / "second.json").write_text('["I know."]')
 
     first = chat(app, *scripted(app), *place, "--variables", '{"met": "Bob"}', says="/state\nI am Ada.\n")
     second = chat(app, "--script", str(app.parent / "second.json"), *place, says="/state\nAnd?\n")
     refused = chat(app, *scripted(app), *place, "--variables", "{}", says="")
+    in_memory = chat(app, *scripted(app), "--local", ":memory:", *place[2:], says="/state\n")
 
     assert (first.exit_code, second.exit_code, refused.exit_code) == (0, 0, 2)
+    assert '"met": ""' in in_memory.stdout
+    assert "shop/ada/s1 in memory, not stored" in in_memory.stderr
     assert '"met": "Bob"' in first.stdout
     assert '"met": "Ada"' in second.stdout
     assert second.stdout.endswith("root: I know.\n")
     assert f"shop/ada/s1 in folder {app.parent / 'store'}" in second.stderr
     assert "--variables is for a new session" in refused.stderr
-
-
-def test_a_session_may_be_named_that_lasts_as_long_as_the_command(app: Path) -> None:
-    """In memory, if that is the store."""
-    place = ("--local", ":memory:", "--session", "shop/ada/s1")
-    result = chat(app, *scripted(app), *place, says="I am Ada.\n/state\n")
-
-    assert result.exit_code == 0, result.stderr
-    assert '"met": "Ada"' in result.stdout
-    assert "shop/ada/s1 in memory, not stored" in result.stderr
 
 
 def test_a_turn_that_fails_is_reported_and_the_next_one_works(app: Path) -> None:

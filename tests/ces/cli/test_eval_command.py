@@ -249,15 +249,13 @@ def test_what_cannot_run_ends_with_2(
     assert says in result.stderr.replace("\n", " ")
 
 
-def test_the_log_of_code_is_shown_as_it_happens_and_beside_what_failed(project: Path) -> None:
-    """A failing conversation shows it without the option, too."""
+def test_the_log_of_code_is_shown_beside_what_failed(project: Path) -> None:
+    """Without the option, which is of the chat, too."""
     code = LOOK_UP.replace("    set_variable", '    print("seen", id)\n    set_variable')
     write_files(project / SHOP, {"tools/look_up/python_function/python_code.py": code})
     only = ("--name", "it hands over", "--json")
 
-    shown = run(project, *only, "--log")
     failed = run(project, *only, script={"it hands over": [*SCRIPT["it hands over"][:3], "Found."]})
 
-    assert "billing: look_up\n  seen 12\n" in shown.stderr
-    assert (shown.exit_code, failed.exit_code, failed.stderr) == (0, 1, "")
+    assert (failed.exit_code, failed.stderr) == (1, "")
     assert "billing: look_up\n  seen 12\n" in outcomes(failed)["it hands over"]["stdout"]
