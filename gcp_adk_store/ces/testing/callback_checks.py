@@ -9,11 +9,11 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 from google.adk.events import Event
 from google.genai import types
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from gcp_adk_store.ces.apps import CODE_FILE
 from gcp_adk_store.ces.apps.layout import load_code, load_tools
@@ -22,12 +22,7 @@ from gcp_adk_store.ces.host.runtime import PythonRuntime
 from gcp_adk_store.ces.host.settings import SessionKey
 from gcp_adk_store.ces.sandbox.bubblewrap import path_of_bubblewrap
 from gcp_adk_store.ces.sandbox.frames import encoded
-from gcp_adk_store.ces.sandbox.interface import (
-    Limits,
-    SandboxProtocolError,
-    SandboxRunError,
-    SandboxUnavailableError,
-)
+from gcp_adk_store.ces.sandbox.interface import Limits, SandboxRunError, SandboxUnavailableError
 from gcp_adk_store.ces.sandbox.supervision import Conversation
 from gcp_adk_store.ces.testing.outcomes import Outcome
 from gcp_adk_store.ces.testing.tool_tests import Checks
@@ -83,8 +78,6 @@ async def _said(stream: asyncio.StreamReader | None) -> str:
     return kept.decode(errors="replace").strip()
 
 
-Valid = TypeVar("Valid")
-
 _SENT_BYTES: Final = 32 * 1024 * 1024
 """Of all messages of a process: this process keeps the outcomes, and a test file is untrusted."""
 _MESSAGES: Final = 30_000
@@ -107,6 +100,10 @@ class Asked:
     tools: dict[str, Any]
     """What is answered in place of tools."""
     subjects: dict[Literal["llm_request", "llm_response", "tool", "args", "tool_response"], Any]
+
+
+_ASKED: Final = TypeAdapter(Asked)
+_OUTCOME: Final = TypeAdapter(Outcome)
 
 
 async def run_callback_tests(checks: Checks, files: Iterable[Path], *, walled: bool) -> list[Outcome]:
@@ -194,7 +191,7 @@ class _File:
             return f"did not end within {_START_TIMEOUT_S if self._begun is None else self._wall_s:g} s"
         except InvalidInputError as exc:
             return str(exc)
-        except SandboxRunError as exc:
+        except (SandboxRunError, ValueError) as exc:
             return f"sent an invalid message: {exc}"
         self._whole = result is not None and result.get("status") in _FINISHED
         return None
@@ -214,9 +211,9 @@ class _File:
             case {"outcome": content}:
                 self._outcomes.append(self._outcome(content))
             case {"callback": content}:
-                return await self._ran(_valid(_ASKED, content))
+                return await self._ran(_ASKED.validate_python(content))
             case _:
-                raise SandboxProtocolError(f"it is of no known kind: {str([*message])[:80]}")
+                raise ValueError(f"it is of no known kind: {str([*message])[:80]}")
         return {}
 
     async def _ran(self, asked: Asked) -> dict[str, Any]:
@@ -257,7 +254,7 @@ class _File:
 
     def _outcome(self, message: object) -> Outcome:
         """Return the outcome that the process reports, always as one of this file."""
-        return replace(_valid(_OUTCOME, message), path=str(self.file))
+        return replace(_OUTCOME.validate_python(message), path=str(self.file))
 
 
 def _functions(file: Path) -> int:
@@ -277,14 +274,3 @@ async def _end(process: asyncio.subprocess.Process, *, at_once: bool) -> None:
         if process.returncode is None:
             process.kill()
     await process.wait()
-
-
-_ASKED: Final = TypeAdapter(Asked)
-_OUTCOME: Final = TypeAdapter(Outcome)
-
-
-def _valid(adapter: TypeAdapter[Valid], message: object) -> Valid:
-    try:
-        return adapter.validate_python(message)
-    except ValidationError as exc:
-        raise SandboxProtocolError(str(exc)) from exc
