@@ -20,12 +20,12 @@ from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.host.session_context import visible
 from gcp_adk_store.ces.host.settings import USER
 from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
-from gcp_adk_store.ces.testing.evaluations import SILENT, EvaluatedTurn, Evaluation, read_evaluations
+from gcp_adk_store.ces.testing.evaluations import SILENT, Evaluation, read_evaluations
 from gcp_adk_store.ces.testing.matching import expected_value
 from gcp_adk_store.ces.testing.nodes import read_all
 from gcp_adk_store.ces.testing.outcomes import Outcome, Status
 from gcp_adk_store.ces.testing.tool_tests import Checks
-from gcp_adk_store.ces.testing.turn_checks import Expected
+from gcp_adk_store.ces.testing.turn_checks import EvaluatedTurn
 from gcp_adk_store.ces.tools.declarations import MockConfig, MockedCall
 from gcp_adk_store.errors import InvalidInputError, StoreError
 
@@ -104,10 +104,10 @@ def expected_replies(turn: EvaluatedTurn) -> list[dict[str, Any]]:
 
     Each agent that is handed over to has a reply of its own. A text comes with a call that ends the session.
     """
-    said = "\n".join(text for text in turn.expected.says if text)
+    said = "\n".join(text for text in turn.says if text)
     replies: list[dict[str, Any]] = []
     before = TRANSFER
-    for call in turn.expected.calls or ():
+    for call in turn.calls or ():
         replies += [{"calls": []}] if before == TRANSFER else []
         replies[-1]["calls"].append({"name": call.name, "args": expected_value(call.args)})
         before = call.name
@@ -166,7 +166,7 @@ class EvaluationRuns(Checks):
             wrong.append(f"{type(exc).__name__}: {str(exc)[:500]}")
             status: Status = "error"
         else:
-            has_checks = any(turn.expected != Expected() for turn in evaluation.turns)
+            has_checks = any(turn.can_fail for turn in evaluation.turns)
             status = "failed" if wrong else "passed" if has_checks and not evaluation.needs else "skipped"
             wrong += [evaluation.needs] if evaluation.needs else map(_NOT_JUDGED.format, evaluation.judged)
         shown = "\n".join(transcript) if status in {"failed", "error"} else ""
@@ -199,7 +199,7 @@ class EvaluationRuns(Checks):
                     wrong.append(f"{turn.name}: the turn failed: {came.error}")
                     break
                 ended = came.ended
-                failures = turn.expected.failures(
+                failures = turn.failures(
                     came, similar=self.similar, allows_extra_calls=self.app.allows_extra_calls
                 )
                 wrong += [f"{turn.name}: {failure}" for failure in failures]
@@ -212,7 +212,7 @@ def _given(variables: Mapping[str, Any]) -> dict[str, Any]:
 def _mocks(turn: EvaluatedTurn) -> MockConfig | None:
     """Return the answers to the calls of *turn* that have one."""
     calls = []
-    for call in turn.expected.calls or ():
+    for call in turn.calls or ():
         if call.output is not None:
             certain = {name: each for name, each in call.args.items() if expected_value(each) == each}
             calls.append(MockedCall(tool=call.name, response=call.output, expected_args=certain))

@@ -33,7 +33,7 @@ from gcp_adk_store.ces.guest.messages import TRANSFER
 from gcp_adk_store.ces.testing.matching import match_type_fault
 from gcp_adk_store.ces.testing.nodes import MalformedTestError, Nodes, line_of
 from gcp_adk_store.ces.testing.outcomes import Case
-from gcp_adk_store.ces.testing.turn_checks import TYPES, Expected, ExpectedCall
+from gcp_adk_store.ces.testing.turn_checks import TYPES, EvaluatedTurn, ExpectedCall
 
 _CASES: Final = ("conversations", "tests", "test_cases")
 _FILE: Final = frozenset({*_CASES, "common_session_parameters", "common_expectations", "config"})
@@ -50,18 +50,6 @@ _START: Final = "<event>session start</event>"
 _WELCOME: Final = "<event>welcome</event>"
 SILENT: Final = "# silent"
 """Marks a text of an agent that is not checked."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluatedTurn:
-    """What the user says, and what has to come of it."""
-
-    name: str
-    """For display."""
-    said: str
-    variables: Mapping[str, Any] = field(default_factory=dict)
-    """Those that are set before it."""
-    expected: Expected = field(default_factory=Expected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +122,7 @@ class _Reading(Nodes):
         else:
             turns = (self._turn(node, members, 1, of_turns),)
         judged = (*of_turns, *judged, *whole)
-        if not judged and all(turn.expected == Expected() for turn in turns):
+        if not (judged or any(turn.can_fail for turn in turns)):
             raise self.wrong(node, f"{name} expects nothing, so it cannot fail: add agent or expectations")
         return Evaluation(
             path=str(self.path),
@@ -164,7 +152,9 @@ class _Reading(Nodes):
             name=name,
             said=said_of(given["user"], given["event"]),
             variables=self.variables(members.get("variables")),
-            expected=Expected(says=self._says(members.get("agent")), calls=calls, others=others),
+            says=self._says(members.get("agent")),
+            calls=calls,
+            others=others,
         )
 
     def _says(self, node: yaml.Node | None) -> tuple[str, ...]:
@@ -225,7 +215,7 @@ def _exported(path: Path) -> Iterator[Evaluation]:
         return
     listed = _items(member(read, "golden", "turns"))
     turns = tuple(_exported_turn(each, f"turn {number}") for number, each in enumerate(listed, start=1))
-    if all(turn.expected == Expected() for turn in turns):
+    if not any(turn.can_fail for turn in turns):
         raise ValueError("its golden expects nothing, so it cannot fail: add expectations")
     yield Evaluation(
         path=str(path),
@@ -261,7 +251,9 @@ def _exported_turn(turn: Any, name: str) -> EvaluatedTurn:
         name=name,
         said=said_of(text, event),
         variables=variables,
-        expected=Expected(says=tuple(says), calls=tuple(calls) if is_checked else None, variables=after),
+        says=tuple(says),
+        calls=tuple(calls) if is_checked else None,
+        after=after,
     )
 
 

@@ -1,7 +1,6 @@
 """Run the tests of tools, and count how tests end."""
 
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,9 +122,7 @@ class Checks:
     async def session(self, state: Mapping[str, Any]) -> Session:
         """Return a new session, with *state* beside the variables of the app."""
         everything = {**self.app.variables, **self.variables, **state}
-        return await self.sessions.create_session(
-            app_name="ces-test", user_id="test", session_id=uuid.uuid4().hex, state=everything
-        )
+        return await self.sessions.create_session(app_name="ces-test", user_id="test", state=everything)
 
 
 async def run_tool_tests(checks: Checks, files: Iterable[Path]) -> list[Outcome]:

@@ -25,17 +25,27 @@ class ExpectedCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
-    """What has to come of a turn."""
+class EvaluatedTurn:
+    """What the user says, and what has to come of it."""
 
+    name: str
+    """For display."""
+    said: str
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    """Those that are set before it."""
     says: tuple[str, ...] = ()
     """What agents say has each of these in it, or about its words."""
     calls: tuple[ExpectedCall, ...] | None = None
     """In any order; None for any calls."""
-    variables: Mapping[str, Any] = field(default_factory=dict)
-    """Their values after the turn."""
+    after: Mapping[str, Any] = field(default_factory=dict)
+    """Values of variables after the turn."""
     others: tuple[tuple[str, Any], ...] = ()
     """Expectations of a test of turns: one of `TYPES` each, and its value."""
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether it expects something."""
+        return self.calls is not None or bool(self.says or self.after or self.others)
 
     def failures(
         self, turn: ConversationTurn, *, similar: float, allows_extra_calls: bool = False
@@ -55,7 +65,7 @@ class Expected:
         wrong = self._wrong_calls(turn, similar=similar, allows_extra_calls=allows_extra_calls)
         if self.calls is not None and (says := "; ".join(wrong)):
             yield f"{says}; {_called(turn)}"
-        for name, value in self.variables.items():
+        for name, value in self.after.items():
             if not is_equal(turn.variables.get(name), value):
                 yield f"{name} is {_json(turn.variables.get(name))}, expected {_json(value)}"
         for name, value in self.others:

@@ -10,10 +10,10 @@ from google.genai import types
 
 from gcp_adk_store.ces import ConversationTurn
 from gcp_adk_store.ces.testing.evaluation_runs import _mocks
-from gcp_adk_store.ces.testing.evaluations import EvaluatedTurn, Evaluation, read_evaluations, said_of
+from gcp_adk_store.ces.testing.evaluations import Evaluation, read_evaluations, said_of
 from gcp_adk_store.ces.testing.matching import MATCH_TYPES
 from gcp_adk_store.ces.testing.nodes import MalformedTestError
-from gcp_adk_store.ces.testing.turn_checks import TYPES, Expected, ExpectedCall
+from gcp_adk_store.ces.testing.turn_checks import TYPES, EvaluatedTurn, ExpectedCall
 from tests.support.documents import ROOT, blocks
 
 GOLDEN = """
@@ -53,6 +53,7 @@ tests:
       - {turn: first, user: My order, expectations: [{type: tool_not_called, value: look_up}]}
       - {turn: second, user: 12}
 """
+START = "<event>session start</event>"
 LOOKED_UP = {"tool": "projects/p/tools/look_up", "args": {"id": "12", "most": 1e22}}
 ANSWERED = {"displayName": "look_up", "response": {"result": 1}}
 FIRST = [
@@ -80,6 +81,11 @@ def read(folder: Path, text: str, name: str = "a.yaml") -> list[Evaluation]:
     return read_evaluations(folder / name)
 
 
+def turn(name: str, said: str, **expected: Any) -> EvaluatedTurn:
+    """Return a turn, and what is expected of it."""
+    return EvaluatedTurn(name=name, said=said, **expected)
+
+
 def test_golden_conversations_are_read(tmp_path: Path) -> None:
     """Parameters of one conversation go before those of the file; a null stands for the default."""
     (found,) = read(tmp_path, GOLDEN)
@@ -88,14 +94,13 @@ def test_golden_conversations_are_read(tmp_path: Path) -> None:
     assert (found.name, found.line, found.tags) == ("an order is looked up", 5, ("P0", "orders"))
     assert found.variables == {"tier": "silver", "region": None}
     assert found.judged == ("The agent is polite.", "The agent gives no date.")
-    assert first.said == "<event>session start</event>"
-    assert first.expected == Expected(says=("Welcome!\nHow can I help?",), calls=())
-    assert (second.said, second.variables) == ("Where is order 12?", {"seen": True})
+    assert first == turn("turn 1", START, says=("Welcome!\nHow can I help?",), calls=())
     looked_up = ExpectedCall(
         "look_up", {"id": {"value": "12", "$matchType": "contains"}}, output={"status": "shipped"}
     )
     handed_over = ExpectedCall("transfer_to_agent", {"agent_name": "billing"})
-    assert second.expected == Expected(says=("It has shipped.",), calls=(looked_up, handed_over))
+    came: dict[str, Any] = {"says": ("It has shipped.",), "calls": (looked_up, handed_over)}
+    assert second == turn("turn 2", "Where is order 12?", variables={"seen": True}, **came)
 
 
 def test_a_silent_text_is_not_checked_and_an_output_that_is_no_object_is_a_result(tmp_path: Path) -> None:
@@ -104,9 +109,9 @@ def test_a_silent_text_is_not_checked_and_an_output_that_is_no_object_is_a_resul
     outputs = []
     for given in ("0", "[]", "false", "said"):
         (found,) = read(tmp_path, GOLDEN.replace("{status: shipped}", given))
-        outputs += [call.output for call in (found.turns[1].expected.calls or ())[:1]]
+        outputs += [call.output for call in (found.turns[1].calls or ())[:1]]
 
-    assert silent.turns[0].expected.says == ("Welcome!", "How can I help?")
+    assert silent.turns[0].says == ("Welcome!", "How can I help?")
     assert outputs == [{"result": 0}, {"result": []}, {"result": False}, {"result": "said"}]
 
 
@@ -114,9 +119,10 @@ def test_tests_of_turns_are_read(tmp_path: Path) -> None:
     """Of one turn and of several."""
     greets, asks = read(tmp_path, TURNS)
 
-    assert (greets.name, greets.turns[0].said) == ("it greets", "<event>session start</event>")
-    assert greets.turns[0].variables == {"a": 1}
-    assert greets.turns[0].expected == Expected(others=(("contains", "Welcome"), ("no_tools_called", None)))
+    others = (("contains", "Welcome"), ("no_tools_called", None))
+
+    assert greets.name == "it greets"
+    assert greets.turns == (turn("turn 1", START, variables={"a": 1}, others=others),)
     assert greets.judged == ("turn 1: It sounds friendly.",)
     assert [(turn.name, turn.said) for turn in asks.turns] == [("first", "My order"), ("second", "12")]
 
@@ -128,10 +134,9 @@ def test_an_exported_evaluation_is_read(tmp_path: Path) -> None:
     looked_up = ExpectedCall("look_up", {"id": "12", "most": 1e22}, output={"result": 1})
     handed_over = ExpectedCall("transfer_to_agent", {"agent_name": "billing"})
 
-    assert (found.name, first.said) == ("An order", "<event>session start</event>")
-    assert first.variables == {"tier": "gold"}
-    assert first.expected == Expected(says=("Hi \U0001f600",), calls=())
-    assert second.expected == Expected(calls=(looked_up, handed_over), variables={"seen": True})
+    assert found.name == "An order"
+    assert first == turn("turn 1", START, variables={"tier": "gold"}, says=("Hi \U0001f600",), calls=())
+    assert second == turn("turn 2", "Order 12", calls=(looked_up, handed_over), after={"seen": True})
 
 
 def golden(expected: dict[str, Any]) -> str:
@@ -172,7 +177,7 @@ def test_outputs_of_the_same_calls_come_in_order_also_if_the_calls_fit_others() 
         ([(same, 1), ({"id": "13"}, 2)], {"id": "14"}, [1, 1]),
     ):
         made = (ExpectedCall("look_up", each, output={"result": number}) for each, number in calls)
-        mocks = _mocks(EvaluatedTurn(name="turn 1", said="Hi", expected=Expected(calls=tuple(made))))
+        mocks = _mocks(turn("turn 1", "Hi", calls=tuple(made)))
         assert mocks is not None
         found = [mocks.find("look_up", args) for _ in outputs]
         assert [each and each.response["result"] for each in found] == outputs
@@ -184,11 +189,12 @@ def test_each_expected_call_has_one_of_those_that_were_made_if_there_is_a_way(or
     ids = [("12", "13")[number] for number in order]
     made = [types.Part(function_call=types.FunctionCall(name="look_up", args={"id": id_})) for id_ in ids]
     event = Event(author="root", content=types.Content(role="model", parts=made))
-    turn = ConversationTurn(events=(event,), agent="root", variables={}, ended=False)
+    came = ConversationTurn(events=(event,), agent="root", variables={}, ended=False)
     calls = (ExpectedCall("look_up", {}), ExpectedCall("look_up", {"id": "12"}))
 
-    assert [] == [*Expected(calls=calls).failures(turn, similar=1)]
-    (failure,) = Expected(calls=(*calls, ExpectedCall("look_up", {"id": "12"}))).failures(turn, similar=1)
+    assert [] == [*turn("turn 1", "Hi", calls=calls).failures(came, similar=1)]
+    wanted = turn("turn 1", "Hi", calls=(*calls, ExpectedCall("look_up", {"id": "12"})))
+    (failure,) = wanted.failures(came, similar=1)
     assert failure.startswith('no call of look_up {"id": "12"}; called: ')
 
 
@@ -209,10 +215,7 @@ def test_what_only_the_platform_can_run_is_none_or_says_what_it_needs(tmp_path: 
     assert read(tmp_path, json.dumps(scenario), "e.json") == []
     assert read(tmp_path, text)[0].needs == "its historical_contexts are on the platform"
 
-    assert [said_of(None, None), said_of(None, "no-input")] == [
-        "<event>session start</event>",
-        "<event>no-input</event>",
-    ]
+    assert [said_of(None, None), said_of(None, "no-input")] == [START, "<event>no-input</event>"]
 
 
 ONE = "conversations:\n- {name: a, user: b, "
