@@ -131,7 +131,6 @@ def selected(
 
 
 _MORE_EXPECTED: Final = "; add agent or tool_calls to the turn, or run it with --model or --script"
-_NOT_JUDGED: Final = "in natural language, which only a model can judge: {}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,17 +157,16 @@ class EvaluationRuns(Checks):
         transcript: list[str] = []
         wrong: list[str] = []
         try:
-            if not evaluation.needs:
-                await self._converse(evaluation, transcript, wrong)
+            await self._converse(evaluation, transcript, wrong)
         except SandboxUnavailableError:
             raise
         except (StoreError, *SERVICE_ERRORS, ValueError) as exc:  # also what models raise
             wrong.append(f"{type(exc).__name__}: {str(exc)[:500]}")
             status: Status = "error"
         else:
-            has_checks = any(turn.can_fail for turn in evaluation.turns)
-            status = "failed" if wrong else "passed" if has_checks and not evaluation.needs else "skipped"
-            wrong += [evaluation.needs] if evaluation.needs else map(_NOT_JUDGED.format, evaluation.judged)
+            can_fail = any(turn.can_fail for turn in evaluation.turns)
+            status = "failed" if wrong else "passed" if can_fail else "skipped"
+            wrong += evaluation.left_out
         shown = "\n".join(transcript) if status in {"failed", "error"} else ""
         return evaluation.ended(status, wrong, stdout=shown, began=began)
 

@@ -48,6 +48,8 @@ _CALL: Final = frozenset({"action", "args", "output", "agent"})
 _EXPECTATION: Final = frozenset({"type", "value"})
 _START: Final = "<event>session start</event>"
 _WELCOME: Final = "<event>welcome</event>"
+_HISTORY: Final = ("its historical_contexts are on the platform",)
+_IN_WORDS: Final = "in natural language, which only a model can judge: {}"
 SILENT: Final = "# silent"
 """Marks a text of an agent that is not checked."""
 
@@ -60,10 +62,8 @@ class Evaluation(Case):
     variables: Mapping[str, Any] = field(default_factory=dict)
     """Of the session, in place of declared defaults; None stands for the default."""
     turns: tuple[EvaluatedTurn, ...] = ()
-    judged: tuple[str, ...] = ()
-    """Expectations in natural language: of turns, with their names, then of the whole conversation."""
-    needs: str = ""
-    """What keeps it from being run here."""
+    left_out: tuple[str, ...] = ()
+    """What is not judged here: expectations in natural language, of turns first, or all of it; and why."""
 
 
 def read_evaluations(path: Path) -> list[Evaluation]:
@@ -131,9 +131,8 @@ class _Reading(Nodes):
             subject=self.path.stem,
             tags=self._texts(members.get("tags"), "tags"),
             variables={**common, **parameters},
-            turns=turns,
-            judged=judged,
-            needs="its historical_contexts are on the platform" if "historical_contexts" in members else "",
+            turns=() if "historical_contexts" in members else turns,
+            left_out=_HISTORY if "historical_contexts" in members else tuple(map(_IN_WORDS.format, judged)),
         )
 
     def _turn(

@@ -93,7 +93,10 @@ def test_golden_conversations_are_read(tmp_path: Path) -> None:
 
     assert (found.name, found.line, found.tags) == ("an order is looked up", 5, ("P0", "orders"))
     assert found.variables == {"tier": "silver", "region": None}
-    assert found.judged == ("The agent is polite.", "The agent gives no date.")
+    assert [each.partition(": ")[2] for each in found.left_out] == [
+        "The agent is polite.",
+        "The agent gives no date.",
+    ]
     assert first == turn("turn 1", START, says=("Welcome!\nHow can I help?",), calls=())
     looked_up = ExpectedCall(
         "look_up", {"id": {"value": "12", "$matchType": "contains"}}, output={"status": "shipped"}
@@ -123,7 +126,8 @@ def test_tests_of_turns_are_read(tmp_path: Path) -> None:
 
     assert greets.name == "it greets"
     assert greets.turns == (turn("turn 1", START, variables={"a": 1}, others=others),)
-    assert greets.judged == ("turn 1: It sounds friendly.",)
+    judged = "in natural language, which only a model can judge: turn 1: It sounds friendly."
+    assert greets.left_out == (judged,)
     assert [(turn.name, turn.said) for turn in asks.turns] == [("first", "My order"), ("second", "12")]
 
 
@@ -213,7 +217,8 @@ def test_what_only_the_platform_can_run_is_none_or_says_what_it_needs(tmp_path: 
     text = "tests:\n- {name: a, user: b, agent: c, historical_contexts: {session_id: s}}\n"
 
     assert read(tmp_path, json.dumps(scenario), "e.json") == []
-    assert read(tmp_path, text)[0].needs == "its historical_contexts are on the platform"
+    assert read(tmp_path, text)[0].turns == ()
+    assert read(tmp_path, text)[0].left_out == ("its historical_contexts are on the platform",)
 
     assert [said_of(None, None), said_of(None, "no-input")] == [START, "<event>no-input</event>"]
 
