@@ -17,14 +17,7 @@ from gcp_adk_store.testing.conformance import (
     MemoryServiceConformance,
     SessionServiceConformance,
 )
-from tests.conformance.conftest import Divergence, Divergences, unknown_names
-
-_NO_REVISION = "it keeps no revision: whoever appends last is accepted"
-_KEEPS_OBJECTS = "it keeps the caller's own objects where it is given them"
-_FLAT_NAMES = "it joins ids with slashes, so that different ones make one name"
-_PADDING = "it takes the session id as it is, while ADK's session services strip it"
-_TEXTS_ONLY = "it keeps metadata as texts: str() of every value"
-_GUESSED_TYPE = "it takes the type that Cloud Storage made up for the empty object"
+from tests.conformance.conftest import Divergences, unknown_names
 
 
 @pytest.mark.sample(3)
@@ -32,27 +25,15 @@ class TestInMemorySessionService(SessionServiceConformance):
     """ADK's sessions in memory, from an asynchronous fixture."""
 
     DIVERGENCES: ClassVar[Divergences] = {
-        "test_the_second_writer_of_two_is_refused": Divergence(
-            reason=_NO_REVISION, fails="DID NOT RAISE StaleSessionError"
-        ),
-        "test_a_stale_append_changes_nothing": Divergence(
-            reason=_NO_REVISION, fails="DID NOT RAISE StaleSessionError"
-        ),
-        "test_of_two_racing_writers_exactly_one_wins_each_round": Divergence(
-            reason=_NO_REVISION, fails=r"assert \(\[1, 1, .* == \(\[2, 2, "
-        ),
-        "test_a_session_that_was_made_anew_is_not_written_by_holders_of_the_old_one": Divergence(
-            reason=_NO_REVISION, fails="DID NOT RAISE any of .*StaleSessionError"
-        ),
-        "test_a_writer_that_delivers_anothers_event_again_stays_stale": Divergence(
-            reason=_NO_REVISION, fails="DID NOT RAISE StaleSessionError"
-        ),
-        "test_the_state_given_stays_the_callers_own": Divergence(
-            reason=_KEEPS_OBJECTS, fails=r"assert \{'mine': \[1\]\} == \{'mine': \[1, 2\]\}"
-        ),
-        "test_an_event_stays_as_it_was_appended": Divergence(
-            reason=_KEEPS_OBJECTS, fails=r"assert \['user'\] == \['spoilt'\]"
-        ),
+        # It keeps no revision: whoever appends last is accepted.
+        "test_the_second_writer_of_two_is_refused": "DID NOT RAISE StaleSessionError",
+        "test_a_stale_append_changes_nothing": "DID NOT RAISE StaleSessionError",
+        "test_of_two_racing_writers_exactly_one_wins_each_round": r"assert \(\[1, 1, .* == \(\[2, 2, ",
+        "test_a_session_that_was_made_anew_is_not_written_by_holders_of_the_old_one": "DID NOT RAISE any of",
+        "test_a_writer_that_delivers_anothers_event_again_stays_stale": "DID NOT RAISE StaleSessionError",
+        # It keeps the caller's own objects where it is given them.
+        "test_the_state_given_stays_the_callers_own": r"assert \{'mine': \[1\]\} == \{'mine': \[1, 2\]\}",
+        "test_an_event_stays_as_it_was_appended": r"assert \['user'\] == \['spoilt'\]",
     }
 
     @pytest.fixture
@@ -76,16 +57,14 @@ class TestInMemoryArtifactService(ArtifactServiceConformance):
     """ADK's artifacts in memory."""
 
     DIVERGENCES: ClassVar[Divergences] = {
-        "test_ids_that_differ_in_where_a_slash_stands_do_not_meet": Divergence(
-            reason=_FLAT_NAMES, fails=r"assert \['1'\] == \['0', '1'\]"
-        ),
-        "test_padding_makes_no_other_session": Divergence(reason=_PADDING, fails="== None"),
-        "test_a_part_that_holds_nothing_to_save_is_refused[bytes without bytes]": Divergence(
-            reason="it checks only that there is a blob", fails="DID NOT RAISE InputValidationError"
-        ),
-        "test_a_part_that_holds_nothing_to_save_is_refused[a file without a URI]": Divergence(
-            reason="it checks only that there is a file", fails="DID NOT RAISE InputValidationError"
-        ),
+        # It joins ids with slashes, so that different ones make one name.
+        "test_ids_that_differ_in_where_a_slash_stands_do_not_meet": r"assert \['1'\] == \['0', '1'\]",
+        # It takes the session id as it is, while ADK's session services strip it.
+        "test_padding_makes_no_other_session": "== None",
+        # It checks only that there is a blob.
+        "test_a_part_that_holds_nothing_to_save_is_refused[bytes without bytes]": "DID NOT RAISE",
+        # It checks only that there is a file.
+        "test_a_part_that_holds_nothing_to_save_is_refused[a file without a URI]": "DID NOT RAISE",
     }
 
     @pytest.fixture
@@ -98,26 +77,18 @@ class TestAdkGcsArtifactService(ArtifactServiceConformance):
     """ADK's artifacts in Cloud Storage, on the emulator that this project's run on."""
 
     DIVERGENCES: ClassVar[Divergences] = {
-        "test_ids_that_differ_in_where_a_slash_stands_do_not_meet": Divergence(
-            reason=_FLAT_NAMES, fails=r"assert \['1'\] == \['0', '1'\]"
-        ),
-        "test_padding_makes_no_other_session": Divergence(reason=_PADDING, fails="== None"),
-        "test_a_part_comes_back_as_it_was_saved[file without type-report]": Divergence(
-            reason=_GUESSED_TYPE, fails="-stream'"
-        ),
-        "test_a_part_comes_back_as_it_was_saved[file without type-user:report]": Divergence(
-            reason=_GUESSED_TYPE, fails="-stream'"
-        ),
-        "test_versions_of_one_artifact_may_be_of_different_kinds": Divergence(
-            reason=_GUESSED_TYPE, fails="-stream'"
-        ),
-        "test_custom_metadata_keeps_its_types[numbers]": Divergence(reason=_TEXTS_ONLY, fails="'number': '1"),
-        "test_custom_metadata_keeps_its_types[empty]": Divergence(
-            reason=_TEXTS_ONLY, fails="'nothing': 'None'"
-        ),
-        "test_custom_metadata_keeps_its_types[nested]": Divergence(
-            reason=_TEXTS_ONLY, fails=r"'list': \S?\[1"
-        ),
+        # It joins ids with slashes, so that different ones make one name.
+        "test_ids_that_differ_in_where_a_slash_stands_do_not_meet": r"assert \['1'\] == \['0', '1'\]",
+        # It takes the session id as it is, while ADK's session services strip it.
+        "test_padding_makes_no_other_session": "== None",
+        # It takes the type that Cloud Storage made up for the empty object.
+        "test_a_part_comes_back_as_it_was_saved[file without type-report]": "-stream'",
+        "test_a_part_comes_back_as_it_was_saved[file without type-user:report]": "-stream'",
+        "test_versions_of_one_artifact_may_be_of_different_kinds": "-stream'",
+        # It keeps metadata as texts: str() of every value.
+        "test_custom_metadata_keeps_its_types[numbers]": "'number': '1",
+        "test_custom_metadata_keeps_its_types[empty]": "'nothing': 'None'",
+        "test_custom_metadata_keeps_its_types[nested]": r"'list': \S?\[1",
     }
 
     @pytest.fixture

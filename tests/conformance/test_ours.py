@@ -1,4 +1,7 @@
-"""Run the shipped suites on this project's services: nothing diverges."""
+"""Run the shipped suites on our services: nothing diverges. In memory it is in the long form alone."""
+
+import asyncio
+from collections.abc import Iterator
 
 import pytest
 
@@ -8,30 +11,45 @@ from gcp_adk_store.testing.conformance import (
     MemoryServiceConformance,
     SessionServiceConformance,
 )
+from tests.support.lengths import at_length
+from tests.support.stores import STORES
+from tests.support.temporary import temporary_folder
 
 
-@pytest.mark.sample(4)
-class TestFirestoreSessionService(SessionServiceConformance):
-    """On the Firestore emulator."""
-
-    @pytest.fixture
-    def session_service(self, adk_store: Store) -> SessionService:
-        return adk_store.sessions
-
-
-@pytest.mark.sample(4)
-class TestGcsArtifactService(ArtifactServiceConformance):
-    """On the storage emulator."""
-
-    @pytest.fixture
-    def artifact_service(self, adk_store: Store) -> ArtifactService:
-        return adk_store.artifacts
+@pytest.fixture(params=[*STORES, *at_length([], ["memory"])])
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    """A new store."""
+    if request.param == "emulators":
+        yield request.getfixturevalue("adk_store")
+        return
+    with temporary_folder() as folder:
+        store = Store.local(":memory:" if request.param == "memory" else folder)
+        yield store
+        asyncio.run(store.close())
 
 
-@pytest.mark.sample(4)
-class TestFirestoreMemoryService(MemoryServiceConformance):
-    """On the Firestore emulator."""
+@pytest.mark.sample(10)
+class TestSessions(SessionServiceConformance):
+    """Firestore, and SQLite instead of it."""
 
     @pytest.fixture
-    def memory_service(self, adk_store: Store) -> MemoryService:
-        return adk_store.memory
+    def session_service(self, store: Store) -> SessionService:
+        return store.sessions
+
+
+@pytest.mark.sample(10)
+class TestArtifacts(ArtifactServiceConformance):
+    """Cloud Storage, and files instead of it."""
+
+    @pytest.fixture
+    def artifact_service(self, store: Store) -> ArtifactService:
+        return store.artifacts
+
+
+@pytest.mark.sample(10)
+class TestMemories(MemoryServiceConformance):
+    """Memories in both."""
+
+    @pytest.fixture
+    def memory_service(self, store: Store) -> MemoryService:
+        return store.memory
