@@ -231,18 +231,41 @@ def as_instances(text: str) -> str:
     return "\n".join(rows)
 
 
-@pytest.mark.parametrize("is_whole", [True, False])
-def test_prices_come_from_a_file(tmp_path: Path, *, is_whole: bool) -> None:
+def test_prices_come_from_a_file(tmp_path: Path) -> None:
     """Twice the price is twice the cost; the file has what is printed, whole or its prices."""
     file = tmp_path / "prices.json"
     usual = described(*USED)
     prices = {**usual["prices"], "writes_per_100k": 0.18, "location": "elsewhere"}
-    file.write_text(json.dumps({**usual, "prices": prices} if is_whole else prices))
-    dearer = described(*USED, "--prices", str(file))
-    of_writes = [found["services"][0]["lines"][1]["cost"] for found in (usual, dearer)]
+    for written in ({**usual, "prices": prices}, prices):
+        file.write_text(json.dumps(written))
+        dearer = described(*USED, "--prices", str(file))
+        of_writes = [found["services"][0]["lines"][1]["cost"] for found in (usual, dearer)]
 
-    assert prices == dearer["prices"]
-    assert 2 * of_writes[0] == pytest.approx(of_writes[1])
+        assert prices == dearer["prices"]
+        assert 2 * of_writes[0] == pytest.approx(of_writes[1])
+
+
+@pytest.mark.parametrize(
+    ("text", "rate", "says"),
+    [
+        *(
+            (text, "1", "--prices {file}")
+            for text in ("{", '{"location": "here"}', "\udce4", '{"prices": []}')
+        ),
+        ('{"reads_per_100k": 1e300}', "1", "less than or equal to 1000000000000000"),
+        ('{"reads_per_100k": 1e15}', "2", "less than or equal to 1000000000000000"),
+    ],
+)
+def test_a_file_that_has_no_prices_is_refused(tmp_path: Path, text: str, rate: str, says: str) -> None:
+    """By an error that names the file; prices beyond all measure would make sums that are no numbers."""
+    file = tmp_path / "prices.json"
+    if "reads" in text:
+        text = json.dumps({**json.loads(cost(*USED, "--json").stdout)["prices"], **json.loads(text)})
+    file.write_bytes(text.encode(errors="surrogateescape"))
+    result = cost(*USED, "--prices", str(file), "--rate", f"EUR={rate}")
+
+    assert 2 == result.exit_code
+    assert says.format(file=file) in result.output
 
 
 @pytest.mark.parametrize(
@@ -274,26 +297,3 @@ def test_bad_input_is_refused(arguments: list[str], says: str) -> None:
     assert re.search(says, result.output)
     assert "Traceback" not in result.output
     assert "total" not in result.output
-
-
-@pytest.mark.parametrize(("price", "rate"), [(1e300, "1"), (1e15, "2")])
-def test_prices_beyond_all_measure_are_refused(tmp_path: Path, price: float, rate: str) -> None:
-    """They would make sums that are no numbers."""
-    file = tmp_path / "prices.json"
-    printed = json.loads(cost(*USED, "--json").stdout)["prices"]
-    file.write_text(json.dumps({**printed, "reads_per_100k": price}))
-    result = cost(*USED, "--prices", str(file), "--rate", f"EUR={rate}")
-
-    assert 2 == result.exit_code
-    assert "less than or equal to 1000000000000000" in result.output
-
-
-@pytest.mark.parametrize("text", ["{", '{"location": "here"}', "\udce4", '{"prices": []}'])
-def test_a_file_that_has_no_prices_is_refused(tmp_path: Path, text: str) -> None:
-    """By an error that names the file."""
-    file = tmp_path / "prices.json"
-    file.write_bytes(text.encode(errors="surrogateescape"))
-    result = cost(*USED, "--prices", str(file))
-
-    assert 2 == result.exit_code
-    assert f"--prices {file}" in result.output

@@ -55,7 +55,6 @@ DELTAS: Final[dict[frozenset[Scope], dict[str, int]]] = {
     frozenset({"session"}): {"mine": 1},
     frozenset({"session", "user", "app"}): ALL_SCOPES,
 }
-Connect = Callable[[], BaseSessionService]
 Kind = Callable[[str], BaseSessionService]
 """Makes services of one kind on a project."""
 
@@ -90,18 +89,6 @@ def store_service(project: str) -> BaseSessionService:
 def adk_service(project: str) -> BaseSessionService:
     """Make a service of ADK's."""
     return AdkFirestoreSessionService(client=firestore.AsyncClient(project=project))
-
-
-@pytest.fixture
-def ours(project: str) -> Connect:
-    """Make services of this store."""
-    return lambda: store_service(project)
-
-
-@pytest.fixture
-def builtin(project: str) -> Connect:
-    """Make services of ADK's."""
-    return lambda: adk_service(project)
 
 
 @pytest.fixture(scope="module")
@@ -151,17 +138,15 @@ class Turn(NamedTuple):
 
 def counted(services: Services, turns: list[Turn], *, cold: bool) -> list[Operations]:
     """Return what the model says of *turns*."""
-    found = []
-    for turn in turns:
-        used = Workload(
-            turns_per_day=1,
-            events_per_turn=turn.events,
-            history=0,
-            event_bytes=turn.event_bytes,
-            scopes=turn.scopes,
+    used: dict[str, Any] = {"turns_per_day": 1, "history": 0}
+    return [
+        services.turn(
+            Workload(events_per_turn=turn.events, event_bytes=turn.event_bytes, scopes=turn.scopes, **used),
+            turn.history,
+            cold=cold,
         )
-        found.append(services.turn(used, turn.history, cold=cold))
-    return found
+        for turn in turns
+    ]
 
 
 async def take_turn(service: BaseSessionService, session_id: str, turn: Turn) -> None:
@@ -243,17 +228,17 @@ async def measured_cold(
     return found
 
 
-async def measured_warm(connect: Connect, meter: FirestoreMeter, turns: list[Turn]) -> list[Operations]:
+async def measured_warm(project: str, meter: FirestoreMeter, turns: list[Turn]) -> list[Operations]:
     """Take turns of one growing conversation, each by the process of the turn before."""
     session_id = uuid.uuid4().hex
-    preparing = connect()
+    preparing = store_service(project)
     await preparing.create_session(**USER, session_id=session_id)
     held, found = 0, []
     for turn in turns:
         before = max(held, turn.history - turn.events)
         await grow(preparing, session_id, before, size=turn.event_bytes)
         with metered(meter):
-            service = connect()
+            service = store_service(project)
             if turn.history > before:
                 earlier = Turn(history=before, events=turn.history - before, event_bytes=turn.event_bytes)
                 await take_turn(service, session_id, earlier)
@@ -291,14 +276,14 @@ async def test_turns_of_the_store_cost_what_the_model_says(
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("size", "events"), [(660, 2), (660, 6), (3856, 2), (3856, 6)])
 async def test_turns_of_a_process_that_knows_the_session_cost_what_the_model_says(
-    ours: Connect, meter: FirestoreMeter, size: int, events: int
+    project: str, meter: FirestoreMeter, size: int, events: int
 ) -> None:
     """It reads the segments that were sealed since; of 100 or 17 events, some sealed in the turn itself."""
     histories = HISTORIES if size == EVENT_BYTES else at_length((0, 10, 34), HISTORIES)
     scopes = frozenset[Scope]({"session", "user", "app"})
     turns = conversation(events=events, size=size, scopes=scopes, histories=histories)
 
-    assert counted(StoreServices(), turns, cold=False) == await measured_warm(ours, meter, turns)
+    assert counted(StoreServices(), turns, cold=False) == await measured_warm(project, meter, turns)
 
 
 @pytest.mark.sample(1)
@@ -315,27 +300,20 @@ async def test_turns_of_adks_services_cost_what_the_model_says(
     )
 
 
-async def test_adks_services_know_nothing_of_the_turn_before(builtin: Connect, meter: FirestoreMeter) -> None:
-    """A process that took it reads as much as another."""
-    turns = conversation(events=6, size=660, scopes=frozenset(), histories=ADKS_HISTORIES[:3])
-
-    assert counted(BuiltinServices(), turns, cold=False) == await measured_warm(builtin, meter, turns)
-
-
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("events", [0, 10, 100, at_length(210, 350)])
 @pytest.mark.parametrize("whose", ["ours", "builtin"])
 async def test_making_and_deleting_a_session_costs_what_the_model_says(
-    ours: Connect, builtin: Connect, meter: FirestoreMeter, whose: str, events: int
+    project: str, meter: FirestoreMeter, whose: str, events: int
 ) -> None:
     """However many events it has."""
-    connect = ours if whose == "ours" else builtin
+    kind = store_service if whose == "ours" else adk_service
     model: Services = StoreServices() if whose == "ours" else BuiltinServices()
     with metered(meter):
-        service = connect()
+        service = kind(project)
         await service.create_session(**USER, session_id="s")
         created = billed(meter)
-    await grow(connect(), "s", events, size=1000)
+    await grow(kind(project), "s", events, size=1000)
     await service.delete_session(**USER, session_id="s")
     deleted = billed(meter)
 

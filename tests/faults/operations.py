@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import io
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from a2a.types import Artifact, ListTasksRequest, Part, Task, TaskPushNotificationConfig
@@ -25,14 +25,13 @@ from gcp_adk_store import (
 from gcp_adk_store.codec.names import upload_name
 from gcp_adk_store.kernel.calls import operation
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
-from gcp_adk_store.sessions.append.turn import HeldTurn
+from gcp_adk_store.sessions.append.turn import HeldTurn, enter, leave
 from gcp_adk_store.tasks import PushNotificationConfigStore, TaskStore
 from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.turns import Turns
 from tests.faults.world import DAY_S, NOW, World
 from tests.support.small_pieces import TASK_PIECE_BYTES
 from tests.support.stored import put_session
-from tests.support.turns import within
 from tests.tasks.conftest import of
 from tools.benchmarks.memory_embedder import PartsEmbedder
 
@@ -221,6 +220,16 @@ class Append(Operation):
         await service.append_event(session, event(999))
         if not self._bare:
             assert session.model_dump() == (await service.get_session(**WHO)).model_dump()
+
+
+@contextlib.contextmanager
+def within(hold: HeldTurn) -> Iterator[None]:
+    """Let the block be a part of the turn *hold*, as a run of an agent is."""
+    enter(hold)
+    try:
+        yield
+    finally:
+        leave(hold)
 
 
 class AppendInTurn(Append):
@@ -709,18 +718,9 @@ async def remembered(service: MemoryService) -> list[str | None]:
 class A2aTasks(Operation):
     """Any call of a store of A2A tasks or of their configs, after an owner and another have some of both."""
 
-    def __init__(
-        self,
-        kind: type[Any],
-        call: Callable[[Any, Task | None], Any],
-        *,
-        known: bool = False,
-        **more: bool,
-    ) -> None:
-        """Prepare *call*; if *known*, it gets the task in pieces as its store returned it."""
-        super().__init__(lambda held: call(*held), **more)
+    def __init__(self, kind: type[Any], call: Callable[[Any], Any], **more: bool) -> None:
+        super().__init__(call, **more)
         self._kind = kind
-        self._known = known
 
     async def prepare(self, world: World) -> None:
         """Save a small task and one in pieces, and set two configs, of two owners."""
@@ -733,20 +733,25 @@ class A2aTasks(Operation):
                 await configs.set_info(task.id, PUSH_CONFIG, caller)
 
     async def attach(self, world: World) -> Any:
-        store = world.tasks(self._kind, acting=True)
-        return store, await store.get("large", CALLER) if self._known else None
+        return world.tasks(self._kind, acting=True)
+
+
+class SaveAgain(A2aTasks):
+    """``save`` of a task in pieces, as its store returned it, and changed since."""
+
+    def __init__(self) -> None:
+        super().__init__(TaskStore, lambda held: held[0].save(held[1], CALLER))
+
+    async def attach(self, world: World) -> Any:
+        store = await super().attach(world)
+        task = await store.get("large", CALLER)
+        task.artifacts[0].parts[0].raw = INCOMPRESSIBLE[::-1]
+        return store, task
 
 
 CALLER, ANOTHER = of("caller"), of("another")
 PUSH_CONFIG = TaskPushNotificationConfig(id="config", url="https://a.example")
 INCOMPRESSIBLE = random.Random(1).randbytes(2 * TASK_PIECE_BYTES - 100)  # noqa: S311  # keeps no secret
-
-
-async def saved_again(store: TaskStore, task: Task | None) -> None:
-    """Save a task in pieces, changed."""
-    assert task is not None
-    task.artifacts[0].parts[0].raw = INCOMPRESSIBLE[::-1]
-    await store.save(task, CALLER)
 
 
 KEY = SessionKey(app="app", user="user", session="session")
@@ -840,9 +845,7 @@ OPERATIONS: dict[str, Operation] = {
         lambda service: service.save_artifact(**FILE, artifact=types.Part(text="new")), saves=3
     ),
     "save of a known artifact": Artifacts(
-        lambda service: service.save_artifact(**FILE, artifact=types.Part(text="new")),
-        saves=4,
-        known=True,
+        lambda service: service.save_artifact(**FILE, artifact=types.Part(text="new")), saves=4, known=True
     ),
     "save of a file in pieces": Artifacts(
         lambda service: service.save_artifact_file(source=io.BytesIO(LARGE), **FILE), saves=3
@@ -891,30 +894,21 @@ OPERATIONS: dict[str, Operation] = {
     "list keys": Artifacts(lambda service: service.list_artifact_keys(**WHO), writes=False),
     "list versions": Artifacts(lambda service: service.list_artifact_versions(**FILE), writes=False),
     "get version": Artifacts(lambda service: service.get_artifact_version(**FILE, version=1), writes=False),
-    "save of a new task": A2aTasks(TaskStore, lambda store, _: store.save(Task(id="new"), CALLER)),
-    "save of a task in pieces": A2aTasks(TaskStore, saved_again, known=True),
-    "delete task in pieces": A2aTasks(TaskStore, lambda store, _: store.delete("large", CALLER)),
+    "save of a new task": A2aTasks(TaskStore, lambda store: store.save(Task(id="new"), CALLER)),
+    "save of a task in pieces": SaveAgain(),
+    "delete task in pieces": A2aTasks(TaskStore, lambda store: store.delete("large", CALLER)),
     "delete tasks of an owner": A2aTasks(
-        TaskStore,
-        lambda store, _: store.delete_owner_tasks(owner="caller"),
-        atomic=False,
+        TaskStore, lambda store: store.delete_owner_tasks(owner="caller"), atomic=False
     ),
-    "get task in pieces": A2aTasks(TaskStore, lambda store, _: store.get("large", CALLER), writes=False),
-    "list of tasks": A2aTasks(
-        TaskStore, lambda store, _: store.list(ListTasksRequest(), CALLER), writes=False
-    ),
+    "get task in pieces": A2aTasks(TaskStore, lambda store: store.get("large", CALLER), writes=False),
+    "list of tasks": A2aTasks(TaskStore, lambda store: store.list(ListTasksRequest(), CALLER), writes=False),
     "set push config": A2aTasks(
-        PushNotificationConfigStore,
-        lambda store, _: store.set_info("new", PUSH_CONFIG, CALLER),
+        PushNotificationConfigStore, lambda store: store.set_info("new", PUSH_CONFIG, CALLER)
     ),
     "delete push configs of an owner": A2aTasks(
-        PushNotificationConfigStore,
-        lambda store, _: store.delete_owner_configs(owner="caller"),
-        atomic=False,
+        PushNotificationConfigStore, lambda store: store.delete_owner_configs(owner="caller"), atomic=False
     ),
     "get push configs of all owners": A2aTasks(
-        PushNotificationConfigStore,
-        lambda store, _: store.get_info_for_dispatch("large"),
-        writes=False,
+        PushNotificationConfigStore, lambda store: store.get_info_for_dispatch("large"), writes=False
     ),
 }

@@ -227,29 +227,32 @@ def test_each_process_has_clocks_of_its_own() -> None:
     simulate(clocks, seeds=[1])
 
 
-def test_a_schedule_that_cannot_end_fails() -> None:
-    """Nothing runs and no timer will: a wait for ever is found at once."""
+async def waits_for_ever(world: World) -> None:
+    """Nothing runs and no timer will."""
+    del world
+    await asyncio.Event().wait()
 
-    async def endless(world: World) -> None:
-        del world
-        await asyncio.Event().wait()
 
-    with pytest.raises(ScheduleError, match="EndlessError: nothing is left that could end the schedule"):
-        simulate(endless, seeds=[1])
+async def goes_round_in_circles(world: World) -> None:
+    """Simulated time does not pass."""
+    del world
+    for _ in itertools.count():
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "says"),
+    [
+        (waits_for_ever, "nothing is left that could end the schedule"),
+        (goes_round_in_circles, "the schedule does not end: 1,000 callbacks ran"),
+    ],
+)
+def test_a_schedule_that_cannot_end_fails(scenario: Scenario, says: str) -> None:
+    """A wait for ever is found at once, as an assertion that failed."""
+    with pytest.raises(EndlessError, match=says):
+        World(1, most_callbacks=1_000).run(scenario)
 
     assert issubclass(EndlessError, AssertionError)
-
-
-def test_a_schedule_that_goes_round_in_circles_fails() -> None:
-    """Also where simulated time does not pass."""
-
-    async def circle(world: World) -> None:
-        del world
-        for _ in itertools.count():
-            await asyncio.sleep(0)
-
-    with pytest.raises(EndlessError, match="the schedule does not end: 1,000 callbacks ran"):
-        World(1, most_callbacks=1_000).run(circle)
 
 
 def test_a_process_that_is_cut_off_gets_no_answer_until_it_is_connected() -> None:
