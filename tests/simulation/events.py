@@ -12,10 +12,13 @@ def said(text: str) -> types.Content:
     return types.Content(role="user", parts=[types.Part(text=text)])
 
 
-def event_of(name: str, size: int = 0, **delta: Any) -> Event:
-    """Return an event of the user whose id is its name, with a text of at least *size*."""
-    actions = EventActions(state_delta=delta)
-    return Event(id=name, author="user", content=said(name + "." * size), actions=actions)
+def event_of(name: str, size: int = 0, picture: bytes = b"", /, **delta: Any) -> Event:
+    """Return an event of the user whose id is its name, with a text of at least *size*, and a *picture*."""
+    parts = [types.Part(text=name + "." * size)]
+    if picture:
+        parts.append(types.Part.from_bytes(data=picture, mime_type="image/png"))
+    content = types.Content(role="user", parts=parts)
+    return Event(id=name, author="user", content=content, actions=EventActions(state_delta=delta))
 
 
 def ids_of(session: Session | None) -> list[str] | None:

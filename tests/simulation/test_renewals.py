@@ -6,7 +6,6 @@ from typing import Final
 
 from google.adk.events import Event
 from google.adk.platform import time as platform_time
-from google.genai import types
 
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.checkers import check_list
@@ -28,11 +27,8 @@ async def act(actor: Actor, step: int) -> None:
     await asyncio.sleep(random.uniform(0, REST_S))
     held = await actor.read("one")
     if held is not None:
-        event = event_of(name, 900, large=random.choice(["first ", "second "]) * 99)
-        assert event.content is not None
-        assert event.content.parts is not None
-        event.content.parts.append(types.Part.from_bytes(data=name.encode() * 90, mime_type="a/b"))
-        await actor.append(held, event)
+        large = random.choice(["first ", "second "]) * 99
+        await actor.append(held, event_of(name, 900, name.encode() * 90, large=large))
 
 
 async def expire(service: Service) -> None:

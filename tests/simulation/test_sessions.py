@@ -12,7 +12,6 @@ import pytest
 from google.adk.events import Event
 from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import GetSessionConfig
-from google.genai import types
 
 from gcp_adk_store import Store
 from gcp_adk_store.testing.simulation import Faults, World, simulate
@@ -30,16 +29,12 @@ def made_in(actor: Actor, step: int, random: Random, part: str = "") -> Event:
     """Return the event of a step, with a change of state in each scope."""
     name = f"{actor.name}-{step}{part}"
     size = random.choice([0, 50, 400, 4_000])
-    picture = random.randbytes(800) if random.random() < 0.15 else None
+    picture = random.randbytes(800) if random.random() < 0.15 else b""
     delta = {f"key {random.randrange(3)}": name, f"user:{random.randrange(2)}": name, "app:last": name}
     if random.random() < 0.1:
         delta["large"] = name * 100
-    event = event_of(name, size, **delta)
+    event = event_of(name, size, picture, **delta)
     event.invocation_id = name
-    if picture is not None:
-        assert event.content is not None
-        assert event.content.parts is not None
-        event.content.parts.append(types.Part.from_bytes(data=picture, mime_type="image/png"))
     return event
 
 
