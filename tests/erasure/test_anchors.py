@@ -95,30 +95,6 @@ async def test_a_restore_is_reported_as_such(store: Store, tmp_path: Path) -> No
     assert "it was restored 1 times" in broken.says
 
 
-async def test_redactions_and_seals_keep_anchors_right(store: Store, tmp_path: Path) -> None:
-    """A marker leads to the same head."""
-    where = f"{tmp_path / 'anchors'}"
-    await store.anchor(app_name="app", anchors=where)
-    session = await read(store.sessions, WHO)
-    await store.redact_event(**WHO, event_id=session.events[2].id, reason="ticket 7")
-
-    proof = await store.verify_session(**WHO, anchors=where)
-
-    assert (10, None, 9) == (proof.events, proof.broken, proof.anchored)
-
-
-async def test_a_session_without_an_anchor_is_reported(store: Store, tmp_path: Path) -> None:
-    """It is new, or stands in place of another one."""
-    where = f"{tmp_path / 'anchors'}"
-    await store.anchor(app_name="app", anchors=where)
-    await store.sessions.delete_session(**WHO)
-    await make(store, "forged")
-
-    proof = await store.verify_session(**WHO, anchors=where)
-
-    assert (None, 0) == (proof.broken, proof.anchors)
-
-
 async def test_sessions_that_cannot_be_anchored_are_counted(store: Store, tmp_path: Path) -> None:
     """Those of another format, too; the others are anchored, and one that has ended is none of them."""
     for session_id, fields in (("old", {"format": 1}), ("bad", {"format": "x"})):

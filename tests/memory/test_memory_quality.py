@@ -5,18 +5,8 @@ from google.adk.memory import BaseMemoryService, InMemoryMemoryService
 from gcp_adk_store import Store
 from tests.support.lengths import at_length
 from tools.benchmarks.memory import compare
-from tools.benchmarks.memory_talk import LANGUAGES, conversations
 
 SOME = ("English", "German", "Hindi", "Japanese", "Thai")
-
-
-def test_there_are_questions_in_many_languages() -> None:
-    """Each with one answer, and each answer with others that share its words."""
-    questions = [question for name in LANGUAGES for question in conversations(name)[1]]
-
-    assert len(questions) >= 300
-    assert len(LANGUAGES) >= 10
-    assert len({question.answer for question in questions}) == len(questions)
 
 
 async def test_answers_are_found_far_more_often_than_by_counting_words(adk_store_local: Store) -> None:

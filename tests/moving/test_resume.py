@@ -4,7 +4,7 @@ import asyncio
 import math
 import sqlite3
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ from gcp_adk_store.moving.records import Listed, OwnStore
 from gcp_adk_store.testing.conformance.running import event, read
 from tests.moving.hardest import APP, fill, hardest, many
 from tests.support.lengths import at_length
+from tests.support.local_commits import before_commits
 from tests.support.stored import change, session_path
 from tests.support.watching import once
 
@@ -32,28 +33,15 @@ class KilledError(BaseException):
     """Stands for the end of the process."""
 
 
-class Commits:
-    """Documents that count the writes of each commit."""
+def sizes_of_commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the numbers of writes in the commits to local stores from now on."""
+    sizes: list[int] = []
 
-    def __init__(self, documents: Any) -> None:
-        self._documents = documents
-        self.sizes: list[int] = []
+    async def see(writes: Sequence[Any]) -> None:
+        sizes.append(len(writes))
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._documents, name)
-
-    async def commit(self, writes: list[Any], **given: Any) -> Any:
-        """Count it."""
-        self.sizes.append(len(writes))
-        return await self._documents.commit(writes, **given)
-
-
-def commits_of(store: Store) -> list[int]:
-    """Return the numbers of writes in the commits of *store* from now on."""
-    storage: Any = store.sessions.storage
-    documents = Commits(storage.documents)
-    object.__setattr__(storage, "documents", documents)
-    return documents.sizes
+    before_commits(monkeypatch, see)
+    return sizes
 
 
 async def faults_in(store: Store) -> list[Any]:
@@ -92,12 +80,12 @@ async def test_a_service_of_adk_that_has_a_part_of_a_session_gets_the_rest(at: i
     assert await texts_of(source, "u", "s") == await texts_of(target, "u", "s")
 
 
-async def test_many_events_take_few_writes() -> None:
+async def test_many_events_take_few_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A segment for each 64 KiB and the session, in one commit: 5 for a thousand."""
     source, (count, writes) = InMemorySessionService(), at_length((300, 2), (1000, 5))
     await fill(source, [("u", "s", many(count))])
     async with Store.local(":memory:") as store:
-        commits = commits_of(store)
+        commits = sizes_of_commits(monkeypatch)
         await copy(source, store.sessions, app_name=APP)
         session = await store.sessions.get_session(app_name=APP, user_id="u", session_id="s")
 
@@ -118,7 +106,7 @@ async def test_a_session_of_many_megabytes_takes_several_commits(monkeypatch: py
     ]
     await fill(source, [("u", "s", events)])
     async with Store.local(":memory:") as store:
-        commits = commits_of(store)
+        commits = sizes_of_commits(monkeypatch)
         report = await copy(source, store.sessions, app_name=APP, verify=True)
         garbage = [one async for one in store.find_garbage(older_than_s=3600)]
 
@@ -334,14 +322,14 @@ async def test_another_session_of_the_id_stays_as_it_is() -> None:
         assert before == await texts_of(store.sessions, "u", "s")
 
 
-async def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+async def test_a_dry_run_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor to the ledger, also if it takes memories along, which the copy before did not."""
     ledger = tmp_path / "ledger"
     async with Store.local(":memory:") as one, Store.local(":memory:") as other:
         await fill(one.sessions, [("u", "s", many(3))])
         await copy(one.sessions, other.sessions, app_name=APP, resume=ledger)
         await fill(one.sessions, [("u", "s2", hardest())])
-        before, commits = ledger.read_bytes(), commits_of(other)
+        before, commits = ledger.read_bytes(), sizes_of_commits(monkeypatch)
         memories = one.memory, other.memory
         report = await copy(
             one.sessions, other.sessions, app_name=APP, resume=ledger, dry_run=True, memories=memories

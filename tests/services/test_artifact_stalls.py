@@ -4,8 +4,6 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-import pytest
-
 from gcp_adk_store import (
     ArtifactLimits,
     GcsArtifactService,
@@ -13,7 +11,7 @@ from gcp_adk_store import (
     UnavailableError,
 )
 from gcp_adk_store.testing.conformance.running import text
-from gcp_adk_store.testing.faults import Hang, Hold, from_nth, no_faults
+from gcp_adk_store.testing.faults import Hang, Hold, no_faults
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.services.conftest import WHO
 from tests.support.clock import PassingTime
@@ -62,24 +60,6 @@ async def test_other_calls_go_on_while_some_are_stalled(
     assert [False] * 6 == finished
     assert [0] * 6 == numbers
     assert during > 100
-
-
-async def test_a_call_that_is_cancelled_returns_at_once(
-    storage_proxy: StorageProxy, adk_store_bucket: str
-) -> None:
-    """Whatever its thread still waits for."""
-    service = GcsArtifactService(adk_store_bucket)
-    for call in (service.save_artifact(**SLOW, artifact=text("x")), service.load_artifact(**SLOW)):
-        hold = Hold()
-        storage_proxy.plan = from_nth(0, hold)
-        task = asyncio.create_task(call)
-        await asyncio.to_thread(hold.reached.wait)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert not hold.decision.done()
-        hold.release()
-    await service.close()
 
 
 async def test_calls_beyond_the_threads_wait_no_longer_than_their_deadline(

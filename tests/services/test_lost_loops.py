@@ -194,12 +194,26 @@ def leftovers(place: Place, passing: PassingTime) -> tuple[int, int]:
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-def test_a_loop_that_is_closed_at_a_request_takes_nothing_with_it(
+def test_a_loop_that_is_closed_under_a_call_takes_nothing_with_it(
     place: Place, name: str, passing: PassingTime
 ) -> None:
-    """Whichever request it is, every operation works in a fresh loop, and nothing is left of the old ones."""
-    number = 0
+    """After each of its first steps, in which it takes turns and begins tasks, and at each of its requests.
+
+    Then every operation works in a fresh loop, and nothing is left of the old ones.
+    """
     before = set(threading.enumerate())
+    for steps in range(8):
+        loop = asyncio.new_event_loop()
+        task = loop.create_task(OPERATIONS[name](place))
+        for _ in range(steps):
+            loop.call_soon(loop.stop)
+            loop.run_forever()
+        keep(task)
+        loop.close()
+        assert not task.done()
+    assert (0, 0) == leftovers(place, passing)
+
+    number = 0
     while True:
         hold = place.plan.arm(number)
         loop = asyncio.new_event_loop()
@@ -212,28 +226,7 @@ def test_a_loop_that_is_closed_at_a_request_takes_nothing_with_it(
     assert number
     assert (0, 0) == leftovers(place, passing)
     begun = set(threading.enumerate()) - before
-    threads = [thread for thread in begun if thread.name.startswith("adk-store")]
-    assert len(threads) <= 8
-
-
-@pytest.mark.sample(2)
-@pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-def test_a_loop_that_is_closed_before_its_first_request_takes_nothing_with_it(
-    place: Place, name: str, passing: PassingTime
-) -> None:
-    """After each of its first steps, in which it takes turns and begins tasks."""
-    for steps in range(8):
-        loop = asyncio.new_event_loop()
-        task = loop.create_task(OPERATIONS[name](place))
-        for _ in range(steps):
-            loop.call_soon(loop.stop)
-            loop.run_forever()
-        keep(task)
-        loop.close()
-        assert not task.done()
-
-    assert (0, 0) == leftovers(place, passing)
+    assert len([thread for thread in begun if thread.name.startswith("adk-store")]) <= 8
 
 
 @pytest.mark.parametrize("way", ["dropped", "on a thread that ended"])

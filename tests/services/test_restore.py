@@ -1,37 +1,25 @@
 """A database that was restored under another name is the same store."""
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 from google.adk.events import Event
 from google.auth.credentials import AnonymousCredentials
-from google.cloud.firestore import Client, CollectionReference
+from google.cloud.firestore import Client
 from google.genai import types
 
 from gcp_adk_store import SessionLimits, Store
 from gcp_adk_store.testing.conformance.running import event, read
+from tests.golden.raw import take_documents
 from tests.services.conftest import WHO
 
 SMALL = SessionLimits(seal_tail_bytes=2000)
 
 
-def documents(collections: Iterator[CollectionReference]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield path and fields of every document below *collections*."""
-    for collection in collections:
-        for reference in collection.list_documents():
-            found = reference.get()
-            if found.exists:
-                yield reference.path, found.to_dict() or {}
-            yield from documents(reference.collections())
-
-
 def copy(project: str, *, target: str) -> None:
     """Copy all documents of a project's default database into another one: as a clone or a restore does."""
-    anonymous = AnonymousCredentials()
-    source = Client(project=project, credentials=anonymous)
-    new = Client(project=project, database=target, credentials=anonymous)
-    for path, fields in documents(source.collections()):
+    new = Client(project=project, database=target, credentials=AnonymousCredentials())
+    for path, fields in take_documents(project).items():
         new.document(path).set(fields)
 
 

@@ -1,10 +1,12 @@
 """Watch what services on the emulators say through OpenTelemetry."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
-from gcp_adk_store import Store
+from gcp_adk_store import FirestoreSessionService, Store
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults import no_faults
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
@@ -62,3 +64,16 @@ async def store(project: str, adk_store_bucket: str) -> AsyncIterator[Store]:
     store = Store.connect(project=project, bucket=adk_store_bucket)
     yield store
     await store.close()
+
+
+@pytest.fixture
+async def connect(project: str) -> AsyncIterator[Callable[..., FirestoreSessionService]]:
+    """Make session services of the test's database, which are closed after it."""
+    async with AsyncExitStack() as opened:
+
+        def service(**options: Any) -> FirestoreSessionService:
+            made = FirestoreSessionService(project=project, **options)
+            opened.push_async_callback(made.close)
+            return made
+
+        yield service

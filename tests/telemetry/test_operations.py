@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import requests
-from google.adk.events import Event, EventActions
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
 from google.genai import types
@@ -17,15 +16,16 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from gcp_adk_store import (
     ArtifactService,
-    Garbage,
     MemoryService,
     Point,
     SessionLimits,
     SessionService,
     Store,
 )
+from gcp_adk_store.testing.conformance.running import binary, event
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from gcp_adk_store.testing.meters import FirestoreMeter
+from tests.services.conftest import picture
 from tests.support.clock import in_days
 from tests.telemetry.watched import Watched, attributes_of, own
 from tools.benchmarks.memory_embedder import PartsEmbedder
@@ -33,22 +33,9 @@ from tools.benchmarks.memory_embedder import PartsEmbedder
 OWNER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 WHO: dict[str, Any] = {**OWNER, "session_id": "session"}
 FILE: dict[str, Any] = {**WHO, "filename": "f"}
+LARGE = bytes(9 * 1024 * 1024)
+"""Google's client sends it in several requests, and a file of it in pieces."""
 NO_OPERATIONS = {"close", "flush", "flush_session"}
-
-
-def said(text: str = "hello", **delta: Any) -> Event:
-    """Return an event of a user."""
-    return Event(
-        author="user",
-        content=types.Content(role="user", parts=[types.Part(text=text)]),
-        actions=EventActions(state_delta=delta),
-    )
-
-
-def picture(size: int) -> Event:
-    """Return an event with so many bytes."""
-    blob = types.Blob(data=bytes(size), mime_type="image/png")
-    return Event(author="user", content=types.Content(role="user", parts=[types.Part(inline_data=blob)]))
 
 
 @dataclass
@@ -58,14 +45,13 @@ class Tour:
     store: Store
     held: Session | None = None
     upload_id: str = ""
-    garbage: Garbage | None = None
 
     def steps(self) -> Iterator[tuple[str, Callable[[], Coroutine[Any, Any, object]]]]:
         """Yield the operations' names, and what calls them."""
         sessions, artifacts = self.store.sessions, self.store.artifacts
         yield "create_session", self._create
-        yield "append_event", lambda: sessions.append_event(self._session, said("one", mine=1))
-        yield "append_event", lambda: sessions.append_event(self._session, picture(300_000))
+        yield "append_event", lambda: sessions.append_event(self._session, event("one", delta={"mine": 1}))
+        yield "append_event", lambda: sessions.append_event(self._session, picture(bytes(300_000)))
         yield "get_session", lambda: sessions.get_session(**WHO)
         yield "get_session_at", lambda: sessions.get_session_at(**WHO, at=Point.position(1))
         yield "fork_session", lambda: self.store.fork_session(**WHO)
@@ -90,9 +76,9 @@ class Tour:
         yield "check", lambda: listed(sessions.check(app_name="app"))
         yield "delete_session", lambda: sessions.delete_session(**WHO)
         yield "save_artifact", lambda: artifacts.save_artifact(**FILE, artifact=types.Part(text="new"))
-        yield "save_artifact", lambda: artifacts.save_artifact(**FILE, artifact=large_part())
+        yield "save_artifact", lambda: artifacts.save_artifact(**FILE, artifact=binary(LARGE))
         yield "save_artifact_file", lambda: artifacts.save_artifact_file(**FILE, source=io.BytesIO(b"file"))
-        yield "save_artifact_file", lambda: artifacts.save_artifact_file(**FILE, source=large_file())
+        yield "save_artifact_file", lambda: artifacts.save_artifact_file(**FILE, source=io.BytesIO(LARGE))
         yield "load_artifact", lambda: artifacts.load_artifact(**FILE)
         yield "load_artifact", lambda: artifacts.load_artifact(**FILE, version=0)
         yield "load_artifact_to", lambda: artifacts.load_artifact_to(**FILE, target=io.BytesIO())
@@ -114,9 +100,9 @@ class Tour:
 
     def _of_memories(self) -> Iterator[tuple[str, Callable[[], Coroutine[Any, Any, object]]]]:
         memory = self.store.memory
-        new = Session(id="remembered", events=[said("tea")], **OWNER)
+        new = Session(id="remembered", events=[event("tea")], **OWNER)
         yield "add_session_to_memory", lambda: memory.add_session_to_memory(new)
-        yield "add_events_to_memory", lambda: memory.add_events_to_memory(**OWNER, events=[said("rum")])
+        yield "add_events_to_memory", lambda: memory.add_events_to_memory(**OWNER, events=[event("rum")])
         entry = MemoryEntry(id="fact", content=types.Content(parts=[types.Part(text="likes tea")]))
         yield "add_memory", lambda: memory.add_memory(**OWNER, memories=[entry])
         yield "search_memory", lambda: memory.search_memory(**OWNER, query="tea")
@@ -124,8 +110,8 @@ class Tour:
         yield "list_memories", lambda: memory.list_memories(**OWNER)
         changed = types.Content(parts=[types.Part(text="likes coffee")])
         yield "update_memory", lambda: memory.update_memory(**OWNER, memory_id="fact", content=changed)
-        source, another = said("source"), MemoryService(self.store.sessions.storage)
-        yield "select_new_events", lambda: another.select_new_events(**OWNER, events=[said()])
+        source, another = event("source"), MemoryService(self.store.sessions.storage)
+        yield "select_new_events", lambda: another.select_new_events(**OWNER, events=[event()])
         yield (
             "add_extracted",
             lambda: memory.add_extracted(
@@ -152,16 +138,6 @@ class Tour:
     def _session(self) -> Session:
         assert self.held is not None
         return self.held
-
-
-def large_part() -> types.Part:
-    """Return a part that Google's client sends in several requests."""
-    return types.Part.from_bytes(data=bytes(9 * 1024 * 1024), mime_type="image/png")
-
-
-def large_file() -> io.BytesIO:
-    """Return a file that is sent in pieces."""
-    return io.BytesIO(bytes(9 * 1024 * 1024))
 
 
 async def listed(items: AsyncIterator[Any]) -> list[Any]:
@@ -232,8 +208,8 @@ async def test_what_a_collector_does_is_measured(
     """It has no app."""
     service = connect(limits=SessionLimits(state_value_bytes=10))
     held = await service.create_session(**WHO)
-    await service.append_event(held, said(mine="a long value"))
-    await service.append_event(held, said(mine="another long value"))
+    await service.append_event(held, event(delta={"mine": "a long value"}))
+    await service.append_event(held, event(delta={"mine": "another long value"}))
     watched.take_spans()
     meter.take()
     with in_days(2):
@@ -247,7 +223,6 @@ async def test_what_a_collector_does_is_measured(
     assert looks.rpc_count == own(looked)["firestore.rpcs"]
     assert removals.rpc_count == own(removal)["firestore.rpcs"]
     assert "app" not in own(looked)
-    await service.close()
 
 
 async def test_sizes_of_content_are_reported(
@@ -258,16 +233,16 @@ async def test_sizes_of_content_are_reported(
     held = await store.sessions.create_session(**WHO)
     watched.take_spans()
     watched.take_metrics()
-    await store.sessions.append_event(held, picture(200_000))
+    await store.sessions.append_event(held, picture(bytes(200_000)))
     appended, measured = own(watched.take_span()), watched.take_metrics()
-    await store.artifacts.save_artifact_file(**FILE, source=large_file())
+    await store.artifacts.save_artifact_file(**FILE, source=io.BytesIO(LARGE))
     saved = own(watched.take_span())
     await store.artifacts.load_artifact_to(**FILE, target=io.BytesIO())
     loaded = own(watched.take_span())
 
     assert 200_000 == appended["spilled.bytes"] == measured.of("spilled", "append_event", place="bucket")
     assert 200_000 < appended["sent.bytes"] < 202_000
-    assert 9 * 1024 * 1024 == saved["sent.bytes"] == loaded["received.bytes"]
+    assert len(LARGE) == saved["sent.bytes"] == loaded["received.bytes"]
     assert 0 == saved["received.bytes"] == loaded["sent.bytes"]
 
 

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 import requests
 from google.adk.agents import LlmAgent
-from google.adk.events import Event
 from google.adk.runners import Runner
-from google.adk.sessions import Session
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
@@ -32,6 +30,7 @@ from gcp_adk_store import (
     Store,
     UnavailableError,
 )
+from gcp_adk_store.testing.conformance.running import event, read
 from gcp_adk_store.testing.faults import Fault, Hold, Lose, Plan, Refuse, from_nth, nth, only
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy, is_bucket_look
@@ -41,11 +40,6 @@ from tests.telemetry.watched import Watched, attributes_of, own
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 FILE: dict[str, Any] = {**WHO, "filename": "f"}
 Connect = Callable[..., SessionService]
-
-
-def said(text: str = "hello") -> Event:
-    """Return an event of a user."""
-    return Event(author="user", content=types.Content(role="user", parts=[types.Part(text=text)]))
 
 
 def ended(span: ReadableSpan) -> tuple[str, str | None, StatusCode]:
@@ -69,14 +63,13 @@ async def test_requests_that_are_sent_again_are_counted(
     held = await service.create_session(**WHO)
     watched.take_spans()
     firestore_proxy.plan = only("Commit", first(2, fault))
-    await service.append_event(held, said())
+    await service.append_event(held, event())
     span, measured = watched.take_span(), watched.take_metrics()
     looks = 1 if isinstance(fault, Lose) else 0  # whether the one that was refused is its own
 
     assert (2 + 1 + looks, 3, 2) == tuple(own(span)[of] for of in ("firestore.rpcs", "attempts", "retries"))
     assert 2 == measured.of("retries", "append_event", error__type=error)
     assert ("ok", None, StatusCode.UNSET) == ended(span)
-    await service.close()
 
 
 @pytest.mark.usefixtures("passing")
@@ -90,7 +83,7 @@ async def test_an_outage_ends_as_failed_with_all_its_attempts(
     watched.take_metrics()
     firestore_proxy.plan = from_nth(0, Refuse("RESOURCE_EXHAUSTED"))
     with pytest.raises(UnavailableError) as caught:
-        await service.append_event(held, said())
+        await service.append_event(held, event())
     span, measured = watched.take_span(), watched.take_metrics()
 
     assert ("failed", "UnavailableError", StatusCode.ERROR) == ended(span)
@@ -101,10 +94,9 @@ async def test_an_outage_ends_as_failed_with_all_its_attempts(
 
     firestore_proxy.plan = from_nth(0, Lose())
     with pytest.raises(OutcomeUnknownError):
-        await service.append_event(held, said())
+        await service.append_event(held, event())
 
     assert ("failed", "OutcomeUnknownError", StatusCode.ERROR) == ended(watched.take_span())
-    await service.close()
 
 
 async def test_requests_to_cloud_storage_that_are_sent_again_are_counted(
@@ -127,29 +119,20 @@ async def test_a_conflict_is_reported_for_the_writer_who_lost(watched: Watched, 
     """As refused where the caller gets an error, as well where the event is merged."""
     service, merging = connect(), connect(on_conflict="merge")
     held = [await service.create_session(**WHO)]
-    held += [await got(service), await got(merging)]
-    await service.append_event(held[0], said("one"))
+    held += [await read(service, WHO), await read(merging, WHO)]
+    await service.append_event(held[0], event("one"))
     watched.take_spans()
     watched.take_metrics()
     with pytest.raises(SessionConflictError):
-        await service.append_event(held[1], said("two"))
+        await service.append_event(held[1], event("two"))
     refused = watched.take_span()
-    await merging.append_event(held[2], said("three"))
+    await merging.append_event(held[2], event("three"))
     merged = watched.take_span()
 
     assert ("refused", "SessionConflictError", StatusCode.ERROR) == ended(refused)
     assert ("ok", None, StatusCode.UNSET) == ended(merged)
     assert 1 == own(refused)["conflicts"] == own(merged)["conflicts"]
     assert 2 == watched.take_metrics().of("conflicts", "append_event")
-    await service.close()
-    await merging.close()
-
-
-async def got(service: SessionService) -> Session:
-    """Return the session."""
-    found = await service.get_session(**WHO)
-    assert found is not None
-    return found
 
 
 async def test_a_version_that_others_took_is_a_conflict(watched: Watched, adk_store_bucket: str) -> None:
@@ -183,7 +166,6 @@ async def test_large_state_that_leaves_for_documents_is_counted(watched: Watched
 
     assert 0 < own(span)["spilled.bytes"] == measured.of("spilled", "create_session", place="chunks")
     assert 0 == measured.of("spilled", "create_session", place="bucket")
-    await service.close()
 
 
 async def test_what_is_remembered_and_what_is_not_is_counted(watched: Watched, connect: Connect) -> None:
@@ -191,7 +173,7 @@ async def test_what_is_remembered_and_what_is_not_is_counted(watched: Watched, c
     service = connect(limits=SessionLimits(seal_tail_bytes=1))
     held = await service.create_session(**WHO)
     for number in range(3):
-        await service.append_event(held, said(f"{number}"))
+        await service.append_event(held, event(f"{number}"))
     other = connect()
     watched.take_spans()
     watched.take_metrics()
@@ -205,8 +187,6 @@ async def test_what_is_remembered_and_what_is_not_is_counted(watched: Watched, c
     assert [(0, 3), (3, 0), (0, 3)] == segments
     assert 3 == measured.of("cache.hits", "get_session", cache__name="segments")
     assert 6 == measured.of("cache.misses", "get_session", cache__name="segments")
-    await service.close()
-    await other.close()
 
 
 async def test_versions_that_this_process_knows_are_counted(
@@ -240,7 +220,7 @@ async def test_operations_that_run_and_those_that_wait_are_observed(
     on_their_way = [Hold(), Hold()]
     firestore_proxy.plan = only("Commit", lambda call: on_their_way[call.number])
     others = in_flight(watched, "append_event")
-    appends = [asyncio.create_task(service.append_event(session, said())) for session in held]
+    appends = [asyncio.create_task(service.append_event(session, event())) for session in held]
     observed = []
     for hold in on_their_way:
         assert await asyncio.to_thread(hold.reached.wait, 60)
@@ -254,7 +234,6 @@ async def test_operations_that_run_and_those_that_wait_are_observed(
         one.of("operations.in_flight", "append_event", db__system__name=system) - others for one in observed
     ]
     assert [1, 0, 0] == [one.of("operations.waiting", "append_event") for one in observed]
-    await service.close()
 
 
 async def test_a_caller_that_is_cancelled_is_no_failure(
@@ -267,7 +246,7 @@ async def test_a_caller_that_is_cancelled_is_no_failure(
     watched.take_metrics()
     on_its_way = Hold()
     firestore_proxy.plan = only("Commit", nth(0, on_its_way))
-    append = asyncio.create_task(service.append_event(held, said()))
+    append = asyncio.create_task(service.append_event(held, event()))
     assert await asyncio.to_thread(on_its_way.reached.wait, 60)
     append.cancel()
     await asyncio.wait([append])
@@ -285,7 +264,6 @@ async def test_a_caller_that_is_cancelled_is_no_failure(
     assert 1 == own(span)["firestore.rpcs"]
     assert 1 < measured.of("requests", "append_event", backend="firestore")
     assert 1 == measured.of("operation.duration", "append_event", outcome="cancelled")
-    await service.close()
 
 
 async def test_what_a_caller_does_between_two_events_is_its_own(watched: Watched, connect: Connect) -> None:
@@ -293,7 +271,7 @@ async def test_what_a_caller_does_between_two_events_is_its_own(watched: Watched
     service = connect()
     held = await service.create_session(**WHO)
     for number in range(3):
-        await service.append_event(held, said(f"{number}"))
+        await service.append_event(held, event(f"{number}"))
     watched.take_all_spans()
     others = in_flight(watched, "iter_events")
     tracer = trace.get_tracer("caller")
@@ -314,7 +292,6 @@ async def test_what_a_caller_does_between_two_events_is_its_own(watched: Watched
     assert 1 == own(left)["firestore.rpcs"]
     assert ("ok", None, StatusCode.UNSET) == ended(left)
     assert ("refused", "SessionMissingError", StatusCode.ERROR) == ended(missing)
-    await service.close()
 
 
 def in_flight(watched: Watched, operation: str) -> float:
@@ -384,7 +361,6 @@ async def test_an_operation_of_a_trace_that_nobody_keeps_is_in_the_metrics_alone
 
     assert [] == watched.take_all_spans()
     assert 1 == watched.take_metrics().of("operation.duration", "get_user_state", outcome="ok")
-    await service.close()
 
 
 async def test_users_and_sessions_are_named_where_that_is_asked_for(
@@ -396,8 +372,7 @@ async def test_users_and_sessions_are_named_where_that_is_asked_for(
         monkeypatch.setenv("ADK_STORE_TELEMETRY_IDS", setting)
         service = connect()
         held = await service.get_session(**WHO) or await service.create_session(**WHO)
-        await service.append_event(held, said())
-        await service.close()
+        await service.append_event(held, event())
 
         for span in watched.take_spans():
             found = attributes_of(span)
@@ -423,7 +398,6 @@ async def test_ids_of_any_kind_can_be_exported(
         with pytest.raises(InvalidInputError) if "\ud800" in name else contextlib.nullcontext():
             await service.get_user_state(app_name=name, user_id=name)
     found = [attributes_of(span) for span in watched.take_spans()]
-    await service.close()
 
     for attribute in ("gcp_adk_store.app", "user.id"):
         assert [*shown.values()] == [of[attribute] for of in found]

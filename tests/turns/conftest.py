@@ -13,6 +13,7 @@ from google.genai import types
 
 from gcp_adk_store import Store
 from gcp_adk_store.testing.conformance.running import read
+from tests.services.conftest import texts
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 
@@ -27,11 +28,6 @@ def event(text: str, *, delta: dict[str, Any] | None = None) -> Event:
         content=types.Content(role="model", parts=[types.Part(text=text)]),
         actions=EventActions(state_delta=delta or {}),
     )
-
-
-def texts(events: list[Event]) -> list[str | None]:
-    """Return what was said, in order."""
-    return [made.content.parts[0].text for made in events if made.content and made.content.parts]
 
 
 async def history(store: Store) -> list[str | None]:
@@ -59,9 +55,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(folder: Path) -> Store:
-    """One process' store."""
-    return Store.local(folder)
+async def store(folder: Path) -> Store:
+    """One process' store, which has the session."""
+    store = Store.local(folder)
+    await store.sessions.create_session(**WHO)
+    return store
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.adk.sessions import Session
 
 from gcp_adk_store import (
     CredentialsError,
@@ -20,17 +19,13 @@ from gcp_adk_store import (
     UnavailableError,
 )
 from gcp_adk_store.testing.conformance.running import read
-from tests.turns.conftest import WHO, Calls, Passes, event, history, texts
-
-
-async def made(store: Store) -> Session:
-    """Make the session of the test."""
-    return await store.sessions.create_session(**WHO)
+from tests.services.conftest import texts
+from tests.turns.conftest import WHO, Calls, Passes, event, history
 
 
 async def test_a_handle_from_before_the_turn_appends_without_a_read(store: Store, calls: Calls) -> None:
     """The turn knows the update time that its begin gave the session."""
-    held = await made(store)
+    held = await read(store.sessions, WHO)
     async with store.turns.hold(**WHO):
         calls.take()
         await store.sessions.append_event(held, event("one"))
@@ -41,7 +36,6 @@ async def test_a_second_turn_is_refused_with_the_holder_and_the_end_of_its_lease
     store: Store, other: Store, passes: Passes
 ) -> None:
     """Nothing was written, and the error pickles."""
-    await made(store)
     async with store.turns.hold(**WHO, lease_s=60):
         status = await store.turns.status(**WHO)
         with pytest.raises(SessionBusyError) as caught:
@@ -66,7 +60,6 @@ async def test_a_turn_that_begins_without_a_message_takes_none_that_runs(
     store: Store, other: Store, on_busy: Any
 ) -> None:
     """There is nothing that could wait instead."""
-    await store.sessions.create_session(**WHO)
     async with store.turns.hold(**WHO):
         with pytest.raises(SessionBusyError):
             await other.turns.begin(**WHO, on_busy=on_busy)
@@ -79,7 +72,7 @@ async def test_an_append_after_the_turn_was_lost_writes_nothing(
 ) -> None:
     """Also through a handle that is read after the loss, and with appends that follow those of others."""
     store = Store.local(folder, on_conflict="merge" if merges else "raise")
-    held = await made(store)
+    held = await store.sessions.create_session(**WHO)
     async with store.turns.hold(**WHO, lease_s=60) as turn:
         await store.sessions.append_event(held, event("before"))
         passes(61)
@@ -103,7 +96,7 @@ async def test_an_append_after_the_turn_was_lost_writes_nothing(
 
 async def test_a_lease_that_expired_and_nobody_took_goes_on(store: Store, passes: Passes) -> None:
     """Its fence is still the stored one."""
-    held = await made(store)
+    held = await read(store.sessions, WHO)
     async with store.turns.hold(**WHO, lease_s=60):
         passes(600)
         await store.sessions.append_event(held, event("late"))
@@ -114,7 +107,7 @@ async def test_a_lease_that_expired_and_nobody_took_goes_on(store: Store, passes
 
 async def test_an_append_renews_the_lease(store: Store, other: Store, passes: Passes) -> None:
     """In its own commit."""
-    held = await made(store)
+    held = await read(store.sessions, WHO)
     async with store.turns.hold(**WHO, lease_s=60):
         passes(59)
         await store.sessions.append_event(held, event("one"))
@@ -128,7 +121,7 @@ async def test_a_turn_without_appends_is_renewed_by_heartbeats(
     store: Store, other: Store, passes: Passes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Most of the lease passes several times; nobody else gets the turn."""
-    held = await made(store)
+    held = await read(store.sessions, WHO)
     async with store.turns.hold(**WHO, lease_s=60) as turn:
         documents, renewed = store.sessions.storage.documents, asyncio.Event()
         commit = documents.commit
@@ -154,7 +147,6 @@ async def test_a_lease_counts_as_renewed_since_its_write_began(
     store: Store, monkeypatch: pytest.MonkeyPatch, ticking: Callable[[float], Callable[[], float]]
 ) -> None:
     """The write says when the lease ends, however late it is answered: so a heartbeat is in time."""
-    await made(store)
     clock = ticking(0.001)
     documents = store.sessions.storage.documents
     began: list[float] = []
@@ -179,7 +171,6 @@ async def test_heartbeats_go_on_after_one_that_failed(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A token that could not be had, for example; the turn runs on."""
-    await made(store)
     async with store.turns.hold(**WHO, lease_s=60) as turn:
         documents, answered = store.sessions.storage.documents, asyncio.Event()
         commit = documents.commit
@@ -201,7 +192,7 @@ async def test_heartbeats_go_on_after_one_that_failed(
 
 async def test_appends_after_a_heartbeat_take_no_read(store: Store, calls: Calls) -> None:
     """The handle does not know the update time after the heartbeat; the turn does."""
-    held = await made(store)
+    held = await read(store.sessions, WHO)
     async with store.turns.hold(**WHO) as turn:
         await store.turns._leases.renew(turn._turn)  # what the heartbeat calls
         calls.take()
@@ -213,7 +204,7 @@ async def test_a_writer_outside_of_the_turn_conflicts_or_merges_as_ever(
     store: Store, other: Store, folder: Path
 ) -> None:
     """A webhook that changes state, for example."""
-    held = await made(store)
+    held = await read(store.sessions, WHO)
     merging = Store.local(folder, on_conflict="merge")
     webhook = await read(merging.sessions, WHO)
     async with store.turns.hold(**WHO):
@@ -229,7 +220,7 @@ async def test_a_writer_outside_of_the_turn_conflicts_or_merges_as_ever(
 
 async def test_tasks_of_a_turn_belong_to_it_and_those_that_outlive_it_are_refused(store: Store) -> None:
     """They have a copy of its context."""
-    held = await made(store)
+    held = await read(store.sessions, WHO)
     go_on = asyncio.Event()
 
     async def late() -> None:
@@ -250,7 +241,6 @@ async def test_tasks_of_a_turn_belong_to_it_and_those_that_outlive_it_are_refuse
 @pytest.mark.usefixtures("frequent_heartbeats")
 async def test_an_interrupted_turn_is_reported_and_gives_way(store: Store, other: Store) -> None:
     """Nobody takes it before its end."""
-    await made(store)
     fences: list[int] = []
 
     async def interrupt() -> None:
@@ -270,7 +260,6 @@ async def test_a_request_to_stop_is_noticed_through_a_handle_that_was_read_after
     store: Store, other: Store
 ) -> None:
     """And a renewal keeps the request."""
-    await made(store)
     async with store.turns.hold(**WHO) as turn:
         await other.turns.request_abort(**WHO)
         held = await read(store.sessions, WHO)
@@ -282,7 +271,7 @@ async def test_a_request_to_stop_is_noticed_through_a_handle_that_was_read_after
 
 async def test_a_restore_ends_a_turn(store: Store, other: Store) -> None:
     """The fence is raised, and nobody holds the turn."""
-    held = await made(store)
+    held = await read(store.sessions, WHO)
     async with store.turns.hold(**WHO):
         await store.sessions.append_event(held, event("one"))
         await other.restore_session(**WHO, at=Point.position(0))
@@ -294,7 +283,7 @@ async def test_a_restore_ends_a_turn(store: Store, other: Store) -> None:
 
 async def test_a_session_that_is_deleted_during_a_turn_is_missing(store: Store, other: Store) -> None:
     """As for any append."""
-    held = await made(store)
+    held = await read(store.sessions, WHO)
     async with store.turns.hold(**WHO):
         await other.sessions.delete_session(**WHO)
         with pytest.raises(SessionMissingError):
@@ -305,10 +294,9 @@ async def test_a_session_that_is_deleted_during_a_turn_is_missing(store: Store, 
 
 async def test_a_turn_does_not_write_to_a_later_session_of_the_id(store: Store, other: Store) -> None:
     """Its turn may even have the same number."""
-    await made(store)
     async with store.turns.hold(**WHO):
         await other.sessions.delete_session(**WHO)
-        await made(other)
+        await other.sessions.create_session(**WHO)
         await other.turns.take(**WHO)
         held = await read(store.sessions, WHO)
         with pytest.raises(TurnLostError):

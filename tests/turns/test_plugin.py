@@ -12,9 +12,11 @@ from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store import InvalidInputError, Point, SessionBusyError, Store, StoredDataError
+from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.turns import TurnPlugin
+from tests.services.conftest import texts
 from tests.support.stored import put
-from tests.turns.conftest import WHO, history, texts
+from tests.turns.conftest import WHO, history
 from tests.turns.test_running import WHERE, Echo, Gate, says, whole
 
 
@@ -32,7 +34,6 @@ async def texts_of(runner: Runner, text: str) -> list[str | None]:
 
 async def test_runs_follow_each_other_with_the_events_before(store: Store, other: Store) -> None:
     """The second waits, and its runner gets the session as the first left it."""
-    await store.sessions.create_session(**WHO)
     gate = Gate()
     first = asyncio.create_task(texts_of(runner_of(store, gate), "one"))
     await gate.came.wait()
@@ -49,7 +50,6 @@ async def test_runs_follow_each_other_with_the_events_before(store: Store, other
 
 async def test_a_run_that_waited_gets_the_events_that_it_asked_for(store: Store, other: Store) -> None:
     """As its runner reads them."""
-    await store.sessions.create_session(**WHO)
     gate = Gate()
     seen: list[str | None] = []
 
@@ -89,7 +89,7 @@ async def test_a_run_gets_a_session_that_was_restored_and_has_as_many_events(
     store: Store, other: Store
 ) -> None:
     """A restore takes the number of appends back."""
-    session = await store.sessions.create_session(**WHO)
+    session = await read(store.sessions, WHO)
     await store.sessions.append_event(session, Event(author="user", content=says("old")))
     seen: list[str | None] = []
 
@@ -111,7 +111,6 @@ async def test_a_run_gets_a_session_that_was_restored_and_has_as_many_events(
 
 async def test_a_run_that_fails_or_is_cancelled_ends_its_turn(store: Store) -> None:
     """The next one begins at once."""
-    await store.sessions.create_session(**WHO)
     with pytest.raises(RuntimeError, match="the model is down"):
         await texts_of(runner_of(store), "fail")
     assert not (await store.turns.status(**WHO)).is_running
@@ -126,7 +125,7 @@ async def test_a_run_that_fails_or_is_cancelled_ends_its_turn(store: Store) -> N
 
 async def test_a_run_whose_session_cannot_be_read_ends_its_turn(store: Store, other: Store) -> None:
     """Another turn came between, and then the state of the app was damaged; the caller goes on."""
-    session = await store.sessions.create_session(**WHO)
+    session = await read(store.sessions, WHO)
     paused = Paused()
     app = App(name="app", root_agent=Echo(name="echo"), plugins=[paused, TurnPlugin(other.turns)])
     run = asyncio.create_task(texts_of(Runner(app=app, session_service=other.sessions), "two"))
@@ -147,7 +146,6 @@ async def test_a_run_whose_session_cannot_be_read_ends_its_turn(store: Store, ot
 
 async def test_a_run_within_a_turn_is_a_part_of_it(store: Store) -> None:
     """The plugin takes none."""
-    await store.sessions.create_session(**WHO)
     async with store.turns.hold(**WHO) as turn:
         assert 2 == len(await texts_of(runner_of(store), "two"))
         assert turn.fence == (await store.turns.status(**WHO)).fence
@@ -155,7 +153,6 @@ async def test_a_run_within_a_turn_is_a_part_of_it(store: Store) -> None:
 
 async def test_a_plugin_refuses_a_runner_of_another_session_service(store: Store, other: Store) -> None:
     """Its appends would not belong to the turn."""
-    await store.sessions.create_session(**WHO)
     runner = runner_of(store)
     runner.session_service = other.sessions
     with pytest.raises(RuntimeError, match="another session service") as caught:

@@ -29,7 +29,7 @@ def response(id_: str) -> Event:
 
 async def test_calls_without_a_response_are_answered_once(store: Store) -> None:
     """In the name of the agent that called; those that have a response, or run long, are left."""
-    held = await store.sessions.create_session(**WHO)
+    held = await read(store.sessions, WHO)
     for event in (
         calls("a"),
         response("a"),
@@ -53,7 +53,7 @@ async def test_calls_without_a_response_are_answered_once(store: Store) -> None:
 
 async def test_calls_of_a_turn_that_runs_are_left_to_it(store: Store, other: Store) -> None:
     """It may still answer them."""
-    held = await store.sessions.create_session(**WHO)
+    held = await read(store.sessions, WHO)
     await store.sessions.append_event(held, calls("a"))
     async with store.turns.hold(**WHO):
         with pytest.raises(SessionBusyError):

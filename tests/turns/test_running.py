@@ -34,7 +34,8 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.model.session_fields import MAX_WAITING
 from gcp_adk_store.testing.conformance.running import read
-from tests.turns.conftest import WHO, Calls, Passes, event, history, texts
+from tests.services.conftest import texts
+from tests.turns.conftest import WHO, Calls, Passes, event, history
 from tools.benchmarks.stub_agent import runner
 
 WHERE: dict[str, Any] = {"user_id": "user", "session_id": "session"}
@@ -148,7 +149,6 @@ async def test_a_turn_begins_with_what_others_made_of_the_session_since_the_last
 
 async def test_a_message_that_is_too_large_to_wait_goes_with_its_event(store: Store) -> None:
     """The lease is a write of its own then."""
-    await store.sessions.create_session(**WHO)
     long = types.Content(role="user", parts=[types.Part(text="x" * 20_000)] * 4)
     events = store.turns.run(runner_of(store), **WHERE, new_message=long)
     await anext(events)
@@ -160,7 +160,6 @@ async def test_a_message_that_is_too_large_to_wait_goes_with_its_event(store: St
 
 async def test_a_run_that_waits_after_its_answer_holds_it_back_no_longer(store: Store, other: Store) -> None:
     """Such as one that makes a summary of what was said."""
-    await store.sessions.create_session(**WHO)
     gate = Gate()
     events = store.turns.run(runner_of(store, **gate.of("one")), **WHERE, new_message=says("one"))
     assert ["hears one"] == texts([await anext(events)])
@@ -173,7 +172,6 @@ async def test_a_message_whose_process_is_killed_before_its_event_is_answered_by
     store: Store, other: Store, passes: Passes
 ) -> None:
     """It waits since its turn began."""
-    await store.sessions.create_session(**WHO)
     gate = Gate()
     runner = runner_of(store, **gate.of("before one"))
     first = asyncio.create_task(texts_of(store, runner, "one"))
@@ -192,7 +190,6 @@ async def test_a_run_that_loses_its_turn_names_the_message_that_waits(
     store: Store, other: Store, passes: Passes
 ) -> None:
     """By the id under which it waits."""
-    await store.sessions.create_session(**WHO)
     gate = Gate()
     first = asyncio.create_task(texts_of(store, runner_of(store, **gate.of("before one")), "one"))
     await gate.came.wait()
@@ -208,7 +205,6 @@ async def test_a_run_without_an_answer_names_its_message(
     store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its id is that of the event that the next turn stores, if the message has come."""
-    await store.sessions.create_session(**WHO)
     documents = store.sessions.storage.documents
     commit = documents.commit
 
@@ -229,7 +225,6 @@ async def test_a_message_of_a_run_that_fails_before_its_event_does_not_wait(stor
     async def refuse(**_: Any) -> None:
         raise RuntimeError("the message is not allowed")
 
-    await store.sessions.create_session(**WHO)
     plugin = BasePlugin("refuses")
     plugin.on_user_message_callback = refuse  # type: ignore[method-assign]
     app = App(name="app", root_agent=Echo(name="echo"), plugins=[plugin])
@@ -242,7 +237,6 @@ async def test_a_message_of_a_run_that_fails_before_its_event_does_not_wait(stor
 
 async def test_messages_that_wait_are_answered_by_the_holder_in_order(store: Store, other: Store) -> None:
     """Each event has the id under which its message waited; the holder's caller sees all answers."""
-    await store.sessions.create_session(**WHO)
     gate = Gate()
     first = asyncio.create_task(texts_of(store, runner_of(store, **gate.of("one")), "one", on_busy="enqueue"))
     await gate.came.wait()
@@ -266,7 +260,6 @@ async def test_a_message_that_waits_takes_no_write_more_than_its_events(
     store: Store, other: Store, calls: Calls
 ) -> None:
     """It leaves the inbox in the commit of its event."""
-    await store.sessions.create_session(**WHO)
     async with store.turns.hold(**WHO):
         await texts_of(other, runner_of(other), "one", on_busy="enqueue")
         await texts_of(other, runner_of(other), "two", on_busy="enqueue")
@@ -282,7 +275,6 @@ async def test_a_message_that_waits_with_a_file_or_half_of_an_emoji_is_answered(
     store: Store, other: Store
 ) -> None:
     """In a text and in a key; the parser of JSON that ADK's models have refuses it. A file has its bytes."""
-    await store.sessions.create_session(**WHO)
     answer = types.FunctionResponse(id="c", name="ask", response={"a": {"key \ud83d": 1}})
     blob = types.Blob(data=bytes(range(256)), mime_type="image/png")
     more = [[], [types.Part(function_response=answer)], [types.Part(inline_data=blob)]]
@@ -301,7 +293,6 @@ async def test_the_next_turn_answers_first_what_a_killed_holder_left(
     store: Store, other: Store, passes: Passes
 ) -> None:
     """Each once, in order, and before its own message."""
-    await store.sessions.create_session(**WHO)
     await store.turns.take(**WHO)  # by a process that ends here
     for said in ("one", "two"):
         await texts_of(other, runner_of(other), said, on_busy="enqueue")
@@ -314,7 +305,6 @@ async def test_a_message_for_a_turn_that_this_process_still_knows_is_answered_if
     store: Store, other: Store
 ) -> None:
     """The write that leaves it is refused: the session is read, and the turn taken."""
-    await store.sessions.create_session(**WHO)
     async with store.turns.hold(**WHO):
         assert [] == await texts_of(other, runner_of(other), "one", on_busy="enqueue")
     assert 4 == len(await texts_of(other, runner_of(other), "two", on_busy="enqueue"))
@@ -325,7 +315,6 @@ async def test_a_message_fits_that_the_inbox_had_no_room_for_when_it_was_last_re
     store: Store, other: Store
 ) -> None:
     """Others may have taken some out since."""
-    await store.sessions.create_session(**WHO)
     await store.turns.take(**WHO)
     for _ in range(MAX_WAITING):
         await texts_of(other, runner_of(other), "one", on_busy="enqueue")
@@ -340,7 +329,6 @@ async def test_a_message_whose_run_reads_no_events_replaces_none_that_waits(
     store: Store, other: Store, passes: Passes, passed_s: int
 ) -> None:
     """Its first read of the session has the inbox, too."""
-    await store.sessions.create_session(**WHO)
     await store.turns.take(**WHO)
     await texts_of(store, runner_of(store), "one", on_busy="enqueue")
     passes(passed_s)
@@ -355,7 +343,6 @@ async def test_what_waits_can_be_answered_without_a_message(
     store: Store, other: Store, passes: Passes
 ) -> None:
     """Nothing happens while a turn runs."""
-    await store.sessions.create_session(**WHO)
     await store.turns.take(**WHO)
     await texts_of(other, runner_of(other), "one", on_busy="enqueue")
 
@@ -372,7 +359,6 @@ async def test_what_waits_can_be_answered_without_a_message(
 @pytest.mark.usefixtures("frequent_heartbeats")
 async def test_an_interrupted_run_ends_and_the_next_begins(store: Store, other: Store) -> None:
     """The holder sees it within a third of its lease."""
-    await store.sessions.create_session(**WHO)
     gate = Gate()
     runner = runner_of(store, **gate.of("one"))
     first = asyncio.create_task(texts_of(store, runner, "one", lease_s=60))
@@ -391,7 +377,6 @@ async def test_an_interrupted_run_ends_and_the_next_begins(store: Store, other: 
 
 async def test_a_caller_that_stops_early_ends_the_turn(store: Store, other: Store) -> None:
     """What waits is left to the next one; the run is a step ahead of what its caller got."""
-    await store.sessions.create_session(**WHO)
     events = store.turns.run(runner_of(store), **WHERE, new_message=says("one"))
     await anext(events)
     await texts_of(other, runner_of(other), "two", on_busy="enqueue")
@@ -404,7 +389,6 @@ async def test_a_caller_that_stops_early_ends_the_turn(store: Store, other: Stor
 
 async def test_a_full_inbox_refuses_a_message(store: Store, other: Store) -> None:
     """And a message that could never wait; one of those that wait can be withdrawn."""
-    await store.sessions.create_session(**WHO)
     await store.turns.take(**WHO)
     runner = runner_of(other)
     with pytest.raises(InvalidInputError, match="bytes as JSON"):
@@ -420,7 +404,6 @@ async def test_a_full_inbox_refuses_a_message(store: Store, other: Store) -> Non
 
 async def test_a_message_waits_without_a_runner_until_a_turn_answers_it(store: Store, other: Store) -> None:
     """Whether a turn runs or not; its event has its id, and changes the state."""
-    await store.sessions.create_session(**WHO)
     first = await other.turns.enqueue(**WHO, new_message=says("one"), state_delta={"asked": 1})
     assert (first,) == (await store.turns.status(**WHO)).waiting
     await texts_of(store, runner_of(store), "two")
@@ -437,7 +420,6 @@ async def test_a_message_waits_without_a_runner_until_a_turn_answers_it(store: S
 
 async def test_a_message_of_an_id_that_waits_is_not_added(store: Store, other: Store) -> None:
     """Whoever sends it, and however: the turn that runs, or that begins with it, answers it once."""
-    await store.sessions.create_session(**WHO)
     for _ in range(2):
         assert "m1" == await other.turns.enqueue(**WHO, new_message=says("one"), message_id="m1")
     async with store.turns.hold(**WHO):
@@ -486,7 +468,6 @@ async def test_a_message_that_no_runner_takes_or_no_event_can_have_does_not_wait
     store: Store, other: Store, given: dict[str, Any], says_why: str
 ) -> None:
     """Each later turn of the session would fail at it. What is just within the limits is answered."""
-    await store.sessions.create_session(**WHO)
     message = {"new_message": says("one"), **given}
     async with store.turns.hold(**WHO):
         with pytest.raises(InvalidInputError, match=says_why):
@@ -508,7 +489,6 @@ async def test_the_state_of_a_message_that_waits_becomes_what_its_event_would_st
     store: Store, other: Store
 ) -> None:
     """A time is text as in every state; what an event stores as its representation cannot wait."""
-    await store.sessions.create_session(**WHO)
     when = {"when": datetime(2026, 1, 2, tzinfo=UTC), "temp:tags": ("a", "b"), "tags": {"b"}}
     async with store.turns.hold(**WHO):
         await other.turns.enqueue(**WHO, new_message=says("one"), state_delta=when)
@@ -528,6 +508,7 @@ async def test_a_runner_of_another_session_service_is_refused(store: Store, othe
 
 async def test_a_missing_session_is_made_if_the_runner_makes_them(store: Store) -> None:
     """As without a turn."""
+    await store.sessions.delete_session(**WHO)
     with pytest.raises(SessionMissingError):
         await texts_of(store, runner_of(store), "one")
     runner = runner_of(store)
