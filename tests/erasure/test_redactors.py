@@ -65,7 +65,7 @@ def everywhere() -> Event:
 
 
 async def test_every_text_that_is_stored_went_through_all_redactors(tmp_path: Path) -> None:
-    """A scan of the files finds none; the handle is equal to storage."""
+    """A scan of the files finds none; the handle is equal to storage. Names and bytes stay."""
     async with Store.local(tmp_path, session_limits=LIMITS, redactors=[masked, marked]) as store:
         session = await store.sessions.create_session(**WHO, state={"a": CANARY, "user:b": {"c": CANARY}})
         event = everywhere()
@@ -85,6 +85,15 @@ async def test_every_text_that_is_stored_went_through_all_redactors(tmp_path: Pa
     assert CANARY == session.state["temp:key"]
     assert event.content is not None
     assert CANARY == (event.content.parts or [])[0].text
+    (kept,) = session.events
+    assert kept.content is not None
+    call, blob = (kept.content.parts or [])[2].function_call, (kept.content.parts or [])[6].inline_data
+    assert call is not None
+    assert blob is not None
+    names = (kept.author, kept.content.role, call.id, call.name, blob.data, blob.mime_type)
+    assert ("agent", "model", "c", "tool", b"d", "image/png") == names
+    assert {"key": ["<***>", {"deep": "<***>"}]} == call.args
+    assert {"key", "user:key", "app:key"} == kept.actions.state_delta.keys()
 
 
 @pytest.mark.parametrize("durability", ["event", "turn"])
@@ -116,28 +125,6 @@ async def test_a_message_that_waits_may_have_half_of_an_emoji() -> None:
     assert [] == faults
     (part,) = json.loads(text)["message"]["parts"]
     assert {"key \ud83d": {"\ud83d": "<cut \ud83d>"}} == part["function_response"]["response"]
-
-
-async def test_names_and_bytes_stay(tmp_path: Path) -> None:
-    """They identify what others rely on."""
-    async with Store.local(tmp_path, redactors=[marked]) as store:
-        session = await store.sessions.create_session(**WHO)
-        await store.sessions.append_event(session, everywhere())
-        (event,) = session.events
-
-    assert event.content is not None
-    call, blob = (event.content.parts or [])[2].function_call, (event.content.parts or [])[6].inline_data
-    assert call is not None
-    assert blob is not None
-    assert ("agent", "model", "c", "tool", {"key": ["<here-it-is>", {"deep": "<here-it-is>"}]}) == (
-        event.author,
-        event.content.role,
-        call.id,
-        call.name,
-        call.args,
-    )
-    assert (b"d", "image/png") == (blob.data, blob.mime_type)
-    assert {"key", "user:key", "app:key"} == event.actions.state_delta.keys()
 
 
 def failing(texts: Sequence[str]) -> list[str]:

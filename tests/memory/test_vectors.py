@@ -136,12 +136,6 @@ async def texts_of(store: Store) -> list[str]:
     return [] if snapshot is None else [*snapshot.texts]
 
 
-async def tail_of(store: Store) -> list[str]:
-    """Return the texts in the head, also those that have ended."""
-    snapshot = await service(store)._keeper.reader.read(KEY)
-    return [] if snapshot is None else [*snapshot.head.tail]
-
-
 async def test_other_words_of_the_same_meaning_are_found(
     store: Store, memory: MemoryService, embedder: Meanings
 ) -> None:
@@ -503,7 +497,9 @@ async def test_a_deletion_removes_everything_once_all_has_ended(store: Store, em
     payloads = store.sessions.storage.payloads.in_bucket
     assert payloads is not None
     with in_days(1):
-        assert row_key((await tail_of(store))[0]) in await stored_bytes(store)
+        snapshot = await service(store)._keeper.reader.read(KEY)
+        assert snapshot is not None
+        assert row_key(snapshot.head.tail[0]) in await stored_bytes(store)
         assert 1 == len([each async for page in payloads.scan() for each in page])
 
         await service(store, embedder).delete_memory(memory_id="another", **USER)

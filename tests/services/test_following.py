@@ -197,81 +197,66 @@ async def test_a_caller_that_stops_leaves_nothing_running(
         assert not running
 
 
-class TestStreams:
-    """On Firestore, following is one stream."""
+@pytest.mark.emulators
+@pytest.mark.parametrize("seal_tail_bytes", [100_000, 700])
+async def test_it_costs_a_read_for_each_change(
+    meter: FirestoreMeter, project: str, seal_tail_bytes: int
+) -> None:
+    """Appends and seals are changes; a segment is read only in the place of the change that sealed it."""
+    alone = await cost_of_appends(meter, project, seal_tail_bytes, follow=False)
+    followed = await cost_of_appends(meter, project, seal_tail_bytes, follow=True)
 
-    pytestmark = pytest.mark.emulators
+    assert 7 <= alone.rpcs["Commit"] == followed.rpcs["Commit"]
+    assert alone.rpcs["Commit"] == followed.reads - alone.reads
 
-    @pytest.mark.parametrize("seal_tail_bytes", [100_000, 700])
-    async def test_it_costs_a_read_for_each_change(
-        self, meter: FirestoreMeter, project: str, seal_tail_bytes: int
-    ) -> None:
-        """Appends and seals are changes; a segment is read only in the place of the change that sealed it."""
-        alone = await self._cost_of_appends(meter, project, seal_tail_bytes, follow=False)
-        followed = await self._cost_of_appends(meter, project, seal_tail_bytes, follow=True)
 
-        assert 7 <= alone.rpcs["Commit"] == followed.rpcs["Commit"]
-        assert alone.rpcs["Commit"] == followed.reads - alone.reads
-
-    async def _cost_of_appends(
-        self, meter: FirestoreMeter, project: str, seal_tail_bytes: int, *, follow: bool
-    ) -> FirestoreFigures:
-        limits = SessionLimits(seal_tail_bytes=seal_tail_bytes)
-        who = {**WHO, "session_id": f"{follow}"}
-        async with Store.connect(project=project, session_limits=limits) as store:
-            held = await store.sessions.create_session(**who)
+async def cost_of_appends(
+    meter: FirestoreMeter, project: str, seal_tail_bytes: int, *, follow: bool
+) -> FirestoreFigures:
+    """Return what seven appends cost, of which some seal."""
+    limits = SessionLimits(seal_tail_bytes=seal_tail_bytes)
+    who = {**WHO, "session_id": f"{follow}"}
+    async with Store.connect(project=project, session_limits=limits) as store:
+        held = await store.sessions.create_session(**who)
+        meter.take()
+        await store.sessions.append_event(held, event("first"))
+        async with aclosing(store.sessions.iter_events(**who, follow=True)) as events:
+            if follow:
+                await soon(events)
+                opened = meter.take()
+                assert (1, 1) == (opened.rpcs["Listen"], opened.reads)
             meter.take()
-            await store.sessions.append_event(held, event("first"))
-            async with aclosing(store.sessions.iter_events(**who, follow=True)) as events:
-                if follow:
-                    await soon(events)
-                    opened = meter.take()
-                    assert (1, 1) == (opened.rpcs["Listen"], opened.reads)
-                meter.take()
-                for number in range(7):
-                    waiting = asyncio.create_task(soon(events)) if follow else None
-                    await store.sessions.append_event(held, event(f"{number}"))
-                    if waiting is not None:
-                        await waiting
-                return meter.take()
+            for number in range(7):
+                waiting = asyncio.create_task(soon(events)) if follow else None
+                await store.sessions.append_event(held, event(f"{number}"))
+                if waiting is not None:
+                    await waiting
+            return meter.take()
 
-    async def test_a_lost_stream_is_opened_again(self, firestore_proxy: FirestoreProxy, project: str) -> None:
-        """Nothing is lost, and nothing comes twice."""
-        async with Store.connect(project=project) as store:
-            held = await store.sessions.create_session(**WHO)
-            seen = []
-            async with aclosing(store.sessions.iter_events(**WHO, follow=True)) as events:
-                for number in range(4):
-                    await store.sessions.append_event(held, event(f"{number}"))
-                    waiting = asyncio.create_task(soon(events))
-                    if number % 2:
-                        await asyncio.to_thread(firestore_proxy.cut_connections)
-                    seen.append(said(await waiting))
 
-        assert ["0", "1", "2", "3"] == seen
+@pytest.mark.emulators
+@pytest.mark.usefixtures("passing")
+async def test_an_outage_ends_it_with_an_error(
+    firestore_proxy: FirestoreProxy, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller must know that events may be missing; the cursor goes on later."""
+    with FirestoreProxy(firestore_proxy.address) as nearer:
+        monkeypatch.setenv(FIRESTORE_VARIABLE, nearer.address)
+        store = Store.connect(project=project)
+        held = await store.sessions.create_session(**WHO)
+        await store.sessions.append_event(held, event("0"))
+        events = store.sessions.iter_events(**WHO, follow=True)
+        last = await soon(events)
+    with pytest.raises(UnavailableError):
+        await soon(events)
+    await store.close()
+    monkeypatch.setenv(FIRESTORE_VARIABLE, firestore_proxy.address)
+    async with Store.connect(project=project) as store:
+        held = await store.sessions.get_session(**WHO) or held
+        await store.sessions.append_event(held, event("1"))
+        resumed = [
+            said(each)
+            async for each in store.sessions.iter_events(**WHO, follow=True, cursor=last.cursor, limit=1)
+        ]
 
-    @pytest.mark.usefixtures("passing")
-    async def test_an_outage_ends_it_with_an_error(
-        self, firestore_proxy: FirestoreProxy, project: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The caller must know that events may be missing; the cursor goes on later."""
-        with FirestoreProxy(firestore_proxy.address) as nearer:
-            monkeypatch.setenv(FIRESTORE_VARIABLE, nearer.address)
-            store = Store.connect(project=project)
-            held = await store.sessions.create_session(**WHO)
-            await store.sessions.append_event(held, event("0"))
-            events = store.sessions.iter_events(**WHO, follow=True)
-            last = await soon(events)
-        with pytest.raises(UnavailableError):
-            await soon(events)
-        await store.close()
-        monkeypatch.setenv(FIRESTORE_VARIABLE, firestore_proxy.address)
-        async with Store.connect(project=project) as store:
-            held = await store.sessions.get_session(**WHO) or held
-            await store.sessions.append_event(held, event("1"))
-            resumed = [
-                said(each)
-                async for each in store.sessions.iter_events(**WHO, follow=True, cursor=last.cursor, limit=1)
-            ]
-
-        assert ["1"] == resumed
+    assert ["1"] == resumed

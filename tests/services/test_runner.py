@@ -9,7 +9,6 @@ from google.adk.agents.context import Context
 from google.adk.apps import App
 from google.adk.events import Event, EventActions
 from google.adk.runners import Runner
-from google.adk.sessions import Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.adk.workflow import START, Workflow
 from google.genai import types
@@ -19,21 +18,10 @@ from gcp_adk_store.testing.conformance.running import read
 from tests.services.conftest import APP, SESSION, USER, WHO
 
 
-def words(text: str) -> types.Content:
-    """Return a user's message."""
-    return types.Content(role="user", parts=[types.Part(text=text)])
-
-
 async def turn(running: Runner, text: str) -> list[Event]:
     """Take one turn."""
-    return [
-        event async for event in running.run_async(user_id=USER, session_id=SESSION, new_message=words(text))
-    ]
-
-
-async def get(store: Store) -> Session:
-    """Return the stored session."""
-    return await read(store.sessions, WHO)
+    message = types.Content(role="user", parts=[types.Part(text=text)])
+    return [event async for event in running.run_async(user_id=USER, session_id=SESSION, new_message=message)]
 
 
 async def fill(ctx: Context) -> AsyncGenerator[Event, None]:
@@ -69,11 +57,13 @@ async def test_a_merge_keeps_what_an_agent_has_written_in_place(tmp_path: Path) 
     async with Store.local(tmp_path, on_conflict="merge") as store, Store.local(tmp_path) as other:
         held = await store.sessions.create_session(**WHO, state={"basket": ["pear"], "theirs": ["old"]})
         change = EventActions(state_delta={"theirs": ["new"]})
-        await other.sessions.append_event(await get(other), Event(author="webhook", actions=change))
+        await other.sessions.append_event(
+            await read(other.sessions, WHO), Event(author="webhook", actions=change)
+        )
         held.state["basket"].append("plum")
         await store.sessions.append_event(held, Event(author="another branch"))
         change = EventActions(state_delta={"basket": held.state["basket"]})
         await store.sessions.append_event(held, Event(author="agent", actions=change))
 
-        assert held == await get(store)
+        assert held == await read(store.sessions, WHO)
     assert {"basket": ["pear", "plum"], "theirs": ["new"]} == held.state

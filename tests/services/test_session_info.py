@@ -54,12 +54,6 @@ def said(text: str, turn: str = "t", author: str = "user", **more: Any) -> Event
     return Event(author=author, invocation_id=turn, content=content, **more)
 
 
-async def dumped(service: SessionService) -> dict[str, Any]:
-    """Return the stored session as ADK's callers see it."""
-    found = await read(service, WHO)
-    return found.model_dump()
-
-
 async def info_of(service: SessionService, session_id: str = "s") -> SessionInfo:
     """Return what is listed of a session, by itself and in a page alike."""
     info = await service.get_session_info(app_name=APP, user_id=USER, session_id=session_id)
@@ -163,7 +157,7 @@ async def test_a_description_is_no_event(connect: Connect) -> None:
     await other.update_session_info(**WHO, title="t", labels={"a": "b"})
 
     # Without the marker, which holds the update time.
-    assert held.model_dump() == await dumped(other)
+    assert held.model_dump() == (await read(other, WHO)).model_dump()
     assert before.model_dump() == (await other.list_sessions(app_name=APP)).model_dump()
     await service.append_event(held, said("more", "t2"))
     assert held == await other.get_session(**WHO)

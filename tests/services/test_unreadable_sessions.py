@@ -36,20 +36,15 @@ DAMAGE: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 async def store() -> AsyncIterator[Store]:
-    """A store in memory with sessions of two users."""
+    """A store in memory with sessions of two users, each of which has one event."""
     async with Store.local(":memory:") as store:
-        await fill(store)
+        for user in ("ada", "bob"):
+            for number in range(4):
+                session = await store.sessions.create_session(
+                    app_name=APP, user_id=user, session_id=f"s{number}", state={"user:k": "v" * 70_000}
+                )
+                await store.sessions.append_event(session, event(f"of {user}", at=1_000.0 + number))
         yield store
-
-
-async def fill(store: Store) -> None:
-    """Make sessions of two users, each of which has one event."""
-    for user in ("ada", "bob"):
-        for number in range(4):
-            session = await store.sessions.create_session(
-                app_name=APP, user_id=user, session_id=f"s{number}", state={"user:k": "v" * 70_000}
-            )
-            await store.sessions.append_event(session, event(f"of {user}", at=1_000.0 + number))
 
 
 def path_of(user: str, session: str) -> str:
