@@ -98,19 +98,6 @@ def test_without_a_bucket_objects_are_left_out(project: str) -> None:
     assert "reading objects" not in result.output
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [(["--prefix", "a/b"], "prefix 'a/b' must be"), (["--bucket", "gs://b"], "without gs://")],
-)
-def test_what_cannot_be_looked_at_ends_it_with_2(arguments: list[str], says: str) -> None:
-    """By an error that says why; nothing is printed as a result."""
-    result = doctor(*arguments)
-
-    assert 2 == result.exit_code
-    assert says in result.output
-    assert "skipped" not in result.output
-
-
 @pytest.mark.usefixtures("in_production")
 def test_missing_credentials_are_one_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With the command that gets some; the rest is skipped."""

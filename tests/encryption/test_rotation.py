@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gcp_adk_store import (
-    InvalidInputError,
     LocalKeyWrapper,
     RotationReport,
     Store,
@@ -72,13 +71,6 @@ async def test_notes_of_destroyed_keys_are_removed_after_a_day(
         late = await store.rotate_keys()
 
     assert (0, 1) == (early.forgotten, late.forgotten)
-
-
-async def test_a_store_without_encryption_has_no_keys() -> None:
-    """It says so."""
-    async with Store.local(":memory:") as store:
-        with pytest.raises(InvalidInputError, match="no encryption"):
-            await store.rotate_keys()
 
 
 def run(folder: Path, *words: str) -> Result:

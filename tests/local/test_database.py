@@ -75,17 +75,6 @@ async def test_nothing_exists_before_the_first_call(path: Path) -> None:
         assert [(FORMAT,)] == sql.execute("PRAGMA user_version").fetchall()
 
 
-async def test_what_a_write_stored_is_there_after_closing(path: Path) -> None:
-    """A later call opens the file again; nothing but the file remains after closing."""
-    database = Database(path)
-    await database.write(partial(add, name="one", body=b""))
-    await database.close()
-    assert [path] == list(path.parent.iterdir())
-
-    assert 1 == await database.read(count)
-    await database.close()
-
-
 async def test_memory_keeps_everything_of_its_object() -> None:
     """Also after closing; another object has its own."""
     database, other = Database(None), Database(None)

@@ -1,4 +1,4 @@
-"""Show that events survive as JSON texts, with large maps too, and that damage is named without quoting it."""
+"""Show that events survive as JSON texts, with large maps too, and that damage is named, never quoted."""
 
 import hashlib
 import json
