@@ -136,13 +136,18 @@ async def test_a_token_in_its_last_minutes_serves_while_another_is_fetched(
     assert 2 == len(endpoints.asked)
 
 
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(400, {"error": "invalid_grant", "error_description": "content"}), (200, b"<html>content</html>")],
+    ids=["a refusal", "the page of a proxy"],
+)
 async def test_a_token_endpoint_that_is_away_is_not_noticed_while_the_token_serves(
-    token: Any, endpoints: TokenEndpoints, caplog: pytest.LogCaptureFixture
+    token: Any, endpoints: TokenEndpoints, caplog: pytest.LogCaptureFixture, status: int, body: Any
 ) -> None:
     """It is reported in the log, and asked again only after a while."""
     endpoints.lives_s = STALE_S
     await token.ready()
-    endpoints.refuse_after(0, 400, {"error": "invalid_grant", "error_description": "content"})
+    endpoints.refuse_after(0, status, body)
     endpoints.may_answer.clear()
     await token.ready()
     running = token._running
@@ -314,25 +319,6 @@ async def test_an_answer_that_is_no_token_is_one_to_try_again(
     assert "status 200, and no token" in str(error)
     assert "secret" not in str(error)
     assert credentials.find().token.credentials.valid
-
-
-async def test_a_page_of_a_proxy_does_not_end_a_token_that_serves(
-    token: Any, endpoints: TokenEndpoints
-) -> None:
-    """Who wants the next one asks again after a while, not with each request."""
-    endpoints.lives_s = STALE_S
-    await token.ready()
-    endpoints.refuse_after(0, 200, b"<html>")
-    endpoints.may_answer.clear()
-    await token.ready()
-    running = token._running
-    endpoints.may_answer.set()
-    assert running is not None
-    running.exception()
-    for _ in range(3):
-        await token.ready()
-
-    assert 2 == len(endpoints.asked)
 
 
 @pytest.mark.parametrize("client", ["documents", "objects"])
