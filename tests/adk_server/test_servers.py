@@ -57,35 +57,33 @@ def start(
     return started
 
 
+def told(start: Start, first_part: str, second_part: str, **options: str) -> Iterator[Story]:
+    """Kill the server of a command of the document, and let that of another one go on."""
+    with start(first_part, **options) as first:
+        before = begin(Api(first.url))
+        first.kill()
+    with start(second_part, **options) as second:
+        yield go_on(before, Api(second.url))
+
+
 @pytest.fixture(scope="session")
 def adk_story(start: Start) -> Iterator[Story]:
     """``adk api_server`` is killed, and ``adk web`` goes on."""
-    with start("adk api_server", place="adk", options="--port 0") as first:
-        before = begin(Api(first.url))
-        first.kill()
-    with start('adk web \\\n  --session_service_uri "firestore:', place="adk", options="--port 0") as second:
-        yield go_on(before, Api(second.url))
+    web = 'adk web \\\n  --session_service_uri "firestore:'
+    yield from told(start, "adk api_server", web, place="adk", options="--port 0")
 
 
 @pytest.fixture(scope="session")
 def main_story(start: Start) -> Iterator[Story]:
     """The example for Cloud Run is killed, and runs again."""
-    with start("main.py", place="run") as first:
-        before = begin(Api(first.url))
-        first.kill()
-    with start("main.py", place="run") as second:
-        yield go_on(before, Api(second.url))
+    yield from told(start, "main.py", "main.py", place="run")
 
 
 @pytest.fixture(scope="session")
 def local_story(start: Start, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     """``adk web`` on a folder that neither a cloud nor an emulator knows is killed, and runs again."""
-    line, place = '"firestore+local://', str(tmp_path_factory.mktemp("local") / "store")
-    with start(line, place="local", options="--port 0", ADK_STORE_LOCAL=place) as first:
-        before = begin(Api(first.url))
-        first.kill()
-    with start(line, place="local", options="--port 0", ADK_STORE_LOCAL=place) as second:
-        yield go_on(before, Api(second.url))
+    part, folder = '"firestore+local://', str(tmp_path_factory.mktemp("local") / "store")
+    yield from told(start, part, part, place="local", options="--port 0", ADK_STORE_LOCAL=folder)
 
 
 @pytest.mark.parametrize("kind", ["adk_story", "main_story", "local_story"])

