@@ -51,21 +51,13 @@ def test_a_job_makes_targets_that_there_are_and_may_do_no_more_than_it_says() ->
     assert [] == [path.name for path in WORKFLOWS if read(path)["permissions"] != {}]
 
 
-def test_actions_are_pinned_by_commit_and_name_their_version() -> None:
-    """One version of each, in all workflows; a tag could be moved to other code."""
-    used = [
-        line.strip()
-        for path in WORKFLOWS
-        for line in re.findall(r"uses: (.+)$", path.read_text(), re.MULTILINE)
-        if not line.startswith("$/")
-    ]
-    by_action: dict[str, set[str]] = {}
-    for line in used:
-        action, _, pin = line.partition("@")
-        by_action.setdefault("/".join(action.split("/")[:2]), set()).add(pin)
+def test_an_action_has_one_version_in_all_workflows() -> None:
+    """With its name beside the commit; zizmor refuses what is not pinned by one."""
+    texts = "".join(path.read_text() for path in WORKFLOWS)
+    used = set(re.findall(r"uses: (\w[\w.-]*/[\w.-]+)\S*@(\S+ # v\d+\.\d+\.\d+)$", texts, re.MULTILINE))
 
-    assert [] == [line for line in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)]
-    assert [] == [action for action, pins in by_action.items() if len(pins) != 1]
+    assert len(used) > 5
+    assert len(used) == len({action for action, _ in used})
 
 
 def test_a_release_waits_for_the_tests_and_publishes_what_was_checked() -> None:

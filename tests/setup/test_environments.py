@@ -1,18 +1,14 @@
 """A virtual environment is made once, and again when what it is made from has changed."""
 
-import os
 import shutil
 import subprocess
-import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.project.test_commands import made
-from tools.setup.environments import UV, Environment, lay, make
-from tools.setup.tools import ROOT
+from tools.setup.environments import Environment, make
 
 pytestmark = pytest.mark.long
 
@@ -66,44 +62,3 @@ def test_an_environment_is_ready_until_what_it_reads_changes(root: Path) -> None
 
     assert (False, True, True, False) == (half, made, touched, ENVIRONMENT.is_ready(root))
     assert 0 == subprocess.run(greets, check=False).returncode
-    assert "own hello" == said_above(root)
-
-
-def test_uv_installs_and_pip_where_uv_fails(root: Path) -> None:
-    """As where pip's settings alone name the index."""
-    uv = UV.python(root).with_name("uv")
-    uv.parent.mkdir(parents=True)
-    python = str(ENVIRONMENT.python(root))
-    installed = []
-    for status in (0, 2):
-        uv.write_text(f'#!/bin/sh\necho "$@" > given\nexit {status}\n')
-        uv.chmod(0o755)
-        make(ENVIRONMENT, root, wheels=None)
-        greets = subprocess.run([python, "-c", "import greeting"], stderr=subprocess.DEVNULL, check=False)
-        installed.append(greets.returncode == 0)
-    asked = f"pip install --no-progress --python {python} {' '.join(ENVIRONMENT.installs[0])}\n"
-
-    assert [False, True] == installed
-    assert asked == (root / "given").read_text()
-
-
-def said_above(root: Path) -> str:
-    """Return what a module says of an environment over the other, which imports the other's."""
-    upper = Environment(folder="upper", installs=(), over=ENVIRONMENT, holds="another greeting")
-    python = upper.python(root)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", root / "upper"], check=True)
-    lay(ENVIRONMENT, below=python, root=root)
-    (packages,) = root.glob("upper/lib/python*/site-packages")
-    (packages / "own.py").write_text("import greeting; print('own', greeting.WORD)")
-    done = subprocess.run([python, "-m", "own"], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
-
-
-def test_another_python_has_an_environment_of_its_own() -> None:
-    """As `make quick PYTHON=python3.13 VENV=.venv-3.13` names it."""
-    ask = [sys.executable, "-c", "from tools.setup.environments import PYTHON; print(PYTHON.folder)"]
-    environ = {**os.environ, "ADK_STORE_VENV": ".venv-3.13"}
-    run = subprocess.run(ask, cwd=ROOT, env=environ, capture_output=True, text=True, check=True)
-
-    assert ".venv-3.13\n" == run.stdout
-    assert ".venv-3.13/bin/python" == made("quick", "VENV=.venv-3.13")[0][0]
