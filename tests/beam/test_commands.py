@@ -6,7 +6,6 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import apache_beam as beam
 import pytest
@@ -17,7 +16,7 @@ from gcp_adk_store.cli.command import command
 from gcp_adk_store.testing.conformance.running import event
 from tests.beam.conftest import lines
 from tests.moving.hardest import APP, fill
-from tests.support.documents import ROOT, blocks, commands
+from tests.support.documents import ROOT, commands, names_of
 from tests.support.stored import collection, remove
 
 STORE = "support-store"
@@ -49,8 +48,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_code_of_bulk_md_exports_what_it_says(here: Path) -> None:
     """The sessions of one label, to Parquet files."""
-    names: dict[str, Any] = {}
-    exec(blocks("docs/bulk.md", "python")[0], names)  # noqa: S102  # the page's own code
+    names = names_of("docs/bulk.md", 0)
 
     counts = names["counts"]
     assert (2, 1) == (counts["sessions"], counts["sessions_read"])

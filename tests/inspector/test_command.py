@@ -1,7 +1,6 @@
 """``gcp-adk-store inspect`` serves pages on this machine until it is asked to end."""
 
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -9,11 +8,10 @@ from click.testing import CliRunner
 
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.settings import MEMORY
 from tests.inspector.process import inspected
 from tests.inspector.story import CALM_PLACE, Read, client_of, fill_calm
-from tests.support.documents import blocks
 from tests.support.documents import command as of_document
+from tests.support.documents import names_of
 
 
 @pytest.fixture
@@ -57,11 +55,8 @@ def test_options_reveal_and_allow_writes(folder: Path) -> None:
 
 async def test_the_app_of_the_document_is_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests around IAP are refused, and so are other hosts."""
-    names: dict[str, Any] = {}
-    _, code = blocks("docs/inspector.md", "python")
-    assert MEMORY in code
     monkeypatch.delenv("ADK_STORE_LOCAL", raising=False)
-    exec(code, names)  # noqa: S102  # the document's own code is what is tested
+    names = names_of("docs/inspector.md", 1)
     async with names["store"], client_of(names["app"], host="admin.example.com") as client:
         answer = await client.get("/inspect/")
         other = await client.get("/inspect/", headers={"Host": "evil.example"})

@@ -17,7 +17,7 @@ from google.genai import types
 
 from gcp_adk_store import Store, UnavailableError
 from tests.inspector.story import CALM, CALM_PLACE, PNG, seen
-from tests.support.documents import blocks
+from tests.support.documents import names_of
 
 NAME = "model-request.json"
 
@@ -66,9 +66,7 @@ async def events_of(store: Store, **model: Any) -> list[Event]:
         tools=[find_parcel],
         before_model_callback=secret,
     )
-    names: dict[str, Any] = {}
-    code, _ = blocks("docs/inspector.md", "python")
-    exec(code, names)  # noqa: S102  # the document's own code is what is tested
+    names = names_of("docs/inspector.md", 0)
     runner = names["runner_of"](store, agent)
     picture = types.Part.from_bytes(data=PNG, mime_type="image/png")
     message = types.UserContent([types.Part(text="Where is it?"), picture])

@@ -19,7 +19,7 @@ import gcp_adk_store
 from gcp_adk_store import Store, StoreError
 from gcp_adk_store.adk_server.app import answer
 from gcp_adk_store.testing.emulators import Emulator
-from tests.support.documents import ROOT, blocks, documents
+from tests.support.documents import ROOT, blocks, documents, names_of
 from tests.support.ready_programs import ready_programs
 from tests.support.repeating_model import RepeatingModel
 from tools.website.build import configuration, navigation
@@ -75,8 +75,7 @@ async def test_the_copy_of_sessions_keeps_all_of_them(
 ) -> None:
     """From ADK's SQLite service, with the code of docs/moving.md; it prints what was lost."""
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    exec(blocks("docs/moving.md", "python")[0], names)  # noqa: S102  # as above
+    names = names_of("docs/moving.md", 0)
     source = SqliteSessionService(db_path="sessions.db")
     who: dict[str, Any] = {"app_name": "support", "user_id": "u", "session_id": "s"}
     session = await source.create_session(**who, state={"mine": 0})
@@ -97,8 +96,7 @@ async def test_the_copy_of_sessions_keeps_all_of_them(
 
 async def test_the_export_of_the_page_is_imported_again(adk_store_local: Store, tmp_path: Path) -> None:
     """With the code of docs/moving.md, into a new store."""
-    names: dict[str, Any] = {}
-    exec(blocks("docs/moving.md", "python")[1], names)  # noqa: S102  # as above
+    names = names_of("docs/moving.md", 1)
     who: dict[str, Any] = {"app_name": "support", "user_id": "u", "session_id": "s"}
     await adk_store_local.sessions.create_session(**who, state={"mine": 0})
     count = await names["back_up"](adk_store_local, tmp_path / "support.jsonl")
@@ -119,9 +117,7 @@ async def test_the_example_of_a_restore_undoes_a_turn(adk_store_local: Store) ->
         actions = EventActions(state_delta={"n": number + 1})
         event = Event(author="user", invocation_id=turn, actions=actions)
         await adk_store_local.sessions.append_event(session, event)
-    names: dict[str, Any] = {}
-    for code in blocks("docs/points.md", "python"):
-        exec(code, names)  # noqa: S102  # as above
+    names = names_of("docs/points.md")
     before = await names["state_before"](adk_store_local, session, "second")
     restored = await names["undo"](adk_store_local, session, "second", keep_as="kept")
     kept = await adk_store_local.sessions.get_session(**{**who, "session_id": "kept"})
@@ -134,10 +130,7 @@ async def test_the_example_of_a_restore_undoes_a_turn(adk_store_local: Store) ->
 
 async def test_the_examples_of_templates_run(adk_store: Store) -> None:
     """The instruction says who the agent helps; a job fills the same from storage."""
-    examples = blocks("docs/templates.md", "python")
-    names: dict[str, Any] = {}
-    for example in examples:
-        exec(example, names)  # noqa: S102  # as above
+    names = names_of("docs/templates.md")
     names["agent"].model = RepeatingModel()
     user: dict[str, Any] = {"app_name": "support", "user_id": "u"}
     made = await adk_store.sessions.create_session(**user, session_id="s", state={"user:name": "Ada"})
@@ -160,16 +153,14 @@ async def test_the_examples_of_templates_run(adk_store: Store) -> None:
 
 async def test_the_example_of_credentials_runs() -> None:
     """It contacts nothing before the first call."""
-    names: dict[str, Any] = {}
-    exec(blocks("docs/credentials.md", "python")[0], names)  # noqa: S102  # as above
+    names = names_of("docs/credentials.md", 0)
     assert isinstance(names["store"], Store)
     await names["store"].close()
 
 
 async def test_a_document_can_be_read_as_it_was(connect: Any, project: str) -> None:
     """With the code of docs/deploying.md, in the path that it has there; the emulator keeps the last hour."""
-    names: dict[str, Any] = {}
-    exec(blocks("docs/deploying.md", "python")[-1], names)  # noqa: S102  # as above
+    names = names_of("docs/deploying.md", -1)
     service = connect()
     user: dict[str, Any] = {"app_name": "support", "user_id": "ada"}
     made = await service.create_session(**user, session_id="s1", state={"n": 1})
@@ -232,9 +223,7 @@ def test_every_link_and_path_in_the_documents_exists() -> None:
 
 async def test_the_code_of_the_page_about_points_and_forks_runs() -> None:
     """A message is said differently in a fork, and a guest's conversation goes to the user who logged in."""
-    names: dict[str, Any] = {}
-    for code in blocks("docs/points.md", "python"):
-        exec(code, names)  # noqa: S102  # as above
+    names = names_of("docs/points.md")
     async with Store.local(":memory:") as store:
         agent = LlmAgent(name="agent", model=RepeatingModel())
         runner = Runner(app_name="support", agent=agent, session_service=store.sessions)

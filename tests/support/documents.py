@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("docs", "emulators", "terraform", "tools", "examples", "tests")
@@ -51,6 +52,15 @@ def all_blocks(document: str) -> Iterator[Block]:
 def blocks(document: str, language: str) -> list[str]:
     """Return the blocks of a *language* in a document, in order."""
     return [block.text for block in all_blocks(document) if block.language == language]
+
+
+def names_of(document: str, *places: int) -> dict[str, Any]:
+    """Run blocks of Python of a document, by default all, and return the names that they define."""
+    names: dict[str, Any] = {}
+    code = blocks(document, "python")
+    for place in places or range(len(code)):
+        exec(code[place], names)  # noqa: S102  # the document's own code is what is tested
+    return names
 
 
 def commands(document: str) -> list[str]:

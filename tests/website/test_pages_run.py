@@ -24,7 +24,7 @@ from gcp_adk_store import InvalidInputError, SessionConflictError, Store, Upload
 from gcp_adk_store.cli.command import command as gcp_adk_store
 from gcp_adk_store.testing.simulation import ScheduleError
 from tests.adk_server.process import Server
-from tests.support.documents import ROOT, all_blocks, blocks
+from tests.support.documents import ROOT, all_blocks, blocks, names_of
 from tests.support.lengths import at_length
 from tests.support.ready_programs import ready_path
 from tests.support.repeating_model import RepeatingModel
@@ -176,9 +176,7 @@ def seen_in(command: str, folder: Path) -> list[str]:
 
 async def test_the_configs_of_long_histories_are_what_a_read_takes(tmp_path: Path) -> None:
     """The runner hands on that of a run."""
-    names: dict[str, Any] = {}
-    for block in blocks("docs/how-to/long-histories.md", "python"):
-        exec(block, names)  # noqa: S102  # the page's
+    names = names_of("docs/how-to/long-histories.md")
     async with Store.local(tmp_path, history="since_compaction") as store:
         await store.sessions.create_session(**ADA)
         for config in (names["fast"].get_session_config, names["whole"]):
@@ -218,8 +216,7 @@ async def test_the_code_of_the_how_to_pages_runs(tmp_path: Path) -> None:
 
 async def test_the_lists_of_the_page_have_all_sessions() -> None:
     """In pages, the last updated first; a label finds the one that has it."""
-    names: dict[str, Any] = {}
-    exec(blocks("docs/how-to/list-sessions.md", "python")[0], names)  # noqa: S102  # as above
+    names = names_of("docs/how-to/list-sessions.md", 0)
     async with Store.local(":memory:") as store:
         for id_ in ("s1", "s2", "s3"):
             await store.sessions.create_session(app_name="support", user_id="ada", session_id=id_)
@@ -233,8 +230,7 @@ async def test_the_lists_of_the_page_have_all_sessions() -> None:
 
 async def test_the_turn_of_the_page_is_taken_again_after_a_conflict() -> None:
     """Three times at most."""
-    names: dict[str, Any] = {}
-    exec(blocks("docs/how-to/handle-conflicts.md", "python")[0], names)  # noqa: S102  # as above
+    names = names_of("docs/how-to/handle-conflicts.md", 0)
 
     class Busy:
         def __init__(self, conflicts: int) -> None:
@@ -259,8 +255,7 @@ def stored_in(folder: Path) -> bytes:
 def test_the_store_of_the_page_keeps_nothing_in_the_clear(reader: Reader, tmp_path: Path) -> None:
     """With a key that it creates, and keeps beside its folder."""
     page = "docs/how-to/encrypt.md"
-    names: dict[str, Any] = {}
-    exec(blocks(page, "python")[0], names)  # noqa: S102  # as above
+    names = names_of(page, 0)
 
     async def use() -> Any:
         async with names["store"] as store:
@@ -275,8 +270,7 @@ def test_the_store_of_the_page_keeps_nothing_in_the_clear(reader: Reader, tmp_pa
 
 async def test_a_folder_refuses_the_urls_of_the_page() -> None:
     """As it says; what they do in the cloud, tests/emulators/storage shows with a key."""
-    names: dict[str, Any] = {}
-    exec(blocks("docs/how-to/signed-urls.md", "python")[0], names)  # noqa: S102  # as above
+    names = names_of("docs/how-to/signed-urls.md", 0)
     async with Store.local(":memory:") as store:
         await store.artifacts.save_artifact(**names["REPORT"], artifact=types.Part(text="report"))
         for refused in (names["link"], names["begin_upload"]):
@@ -289,8 +283,7 @@ async def test_a_folder_refuses_the_urls_of_the_page() -> None:
 def test_the_agent_of_the_page_remembers(reader: Reader) -> None:
     """What was said in another session, with the tool that the page gives it; a command finds it, too."""
     page = "docs/how-to/remember-across-sessions.md"
-    names: dict[str, Any] = {}
-    exec(blocks(page, "python")[0], names)  # noqa: S102  # as above
+    names = names_of(page, 0)
     store, runner = names["store"], names["runner"]
     runner.agent.model = RepeatingModel()
 
@@ -310,8 +303,7 @@ def test_the_agent_of_the_page_remembers(reader: Reader) -> None:
 
 def test_the_test_of_the_page_about_faults_passes() -> None:
     """With a store in memory, as its fixture."""
-    names: dict[str, Any] = {}
-    exec(blocks("docs/how-to/test-with-faults.md", "python")[0], names)  # noqa: S102  # as above
+    names = names_of("docs/how-to/test-with-faults.md", 0)
     store = Store.local(":memory:")
     names["test_a_refused_append_changes_nothing"](store)
     asyncio.run(store.close())
@@ -319,9 +311,7 @@ def test_the_test_of_the_page_about_faults_passes() -> None:
 
 def test_the_simulation_of_the_page_finds_what_it_says(adk_store_simulate: Any) -> None:
     """With a key for each order the tool takes the money once; without, twice in some schedule."""
-    names: dict[str, Any] = {}
-    for block in blocks("docs/how-to/simulate.md", "python"):
-        exec(block, names)  # noqa: S102  # as above
+    names = names_of("docs/how-to/simulate.md")
 
     def simulate_some(scenario: Any, *, schedules: int, **options: Any) -> None:
         adk_store_simulate(scenario, schedules=at_length(5, schedules), **options)
@@ -354,8 +344,7 @@ async def test_the_code_of_the_catalogues_page_runs(tmp_path: Path, monkeypatch:
     """It makes a runner; the page has the fields that the catalogue reads."""
     monkeypatch.chdir(tmp_path)
     page = "docs/integrations/adk-catalogue.md"
-    names: dict[str, Any] = {}
-    exec(blocks(page, "python")[0], names)  # noqa: S102  # as above
+    names = names_of(page, 0)
     head = (ROOT / page).read_text().split("---")[1]
 
     assert isinstance(names["runner"], Runner)
