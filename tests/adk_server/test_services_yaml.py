@@ -43,14 +43,18 @@ def write_file(place: Path, name: str) -> None:
     (place / name).write_text(yaml)
 
 
-def adk_run(place: Path, *, project: str, bucket: str) -> subprocess.CompletedProcess[str]:
-    """Take a turn with ADK's own command, in a process without other settings."""
-    (place / ".adk").mkdir(exist_ok=True)
+async def test_adk_run_reads_the_file_within_the_agents_own_folder(
+    place: Path, project: str, adk_store_bucket: str, storage_emulator: Emulator
+) -> None:
+    """Its turn, and the artifact of the turn, are in the store."""
+    assert storage_emulator.address
+    write_file(place, WITHIN)
+    (place / ".adk").mkdir()
     (place / ".adk/config.json").write_text(json.dumps({"telemetry": False}))  # or it asks for it first
-    uris = {"session": f"firestore://{project}/(default)", "artifact": f"gs://{bucket}"}
-    options = [f"--{kind}_service_uri={uri}" for kind, uri in uris.items()]
-    return subprocess.run(
-        [ready_programs() / "adk", "run", *options, "--session_id", "s1", "agents/notes", "buy milk"],
+    uris = (f"--session_service_uri=firestore://{project}", f"--artifact_service_uri=gs://{adk_store_bucket}")
+    run = await asyncio.to_thread(
+        subprocess.run,
+        [ready_programs() / "adk", "run", *uris, "--session_id", "s1", "agents/notes", "buy milk"],
         cwd=place,
         env=os.environ | {"HOME": str(place)},
         stdin=subprocess.DEVNULL,
@@ -58,15 +62,6 @@ def adk_run(place: Path, *, project: str, bucket: str) -> subprocess.CompletedPr
         text=True,
         check=False,
     )
-
-
-async def test_adk_run_reads_the_file_within_the_agents_own_folder(
-    place: Path, project: str, adk_store_bucket: str, storage_emulator: Emulator
-) -> None:
-    """Its turn, and the artifact of the turn, are in the store."""
-    assert storage_emulator.address
-    write_file(place, WITHIN)
-    run = await asyncio.to_thread(adk_run, place, project=project, bucket=adk_store_bucket)
     sessions, artifacts = FirestoreSessionService(project=project), GcsArtifactService(adk_store_bucket)
     (listed,) = (await sessions.list_sessions(app_name="notes")).sessions
     names = await artifacts.list_artifact_keys(app_name="notes", user_id=listed.user_id, session_id="s1")

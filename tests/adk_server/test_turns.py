@@ -21,17 +21,12 @@ from gcp_adk_store import Store
 from gcp_adk_store.adk_server import answer_errors, one_turn_at_a_time, register
 from gcp_adk_store.turns import Turns
 from tests.adk_server.conftest import AGENTS
+from tests.adk_server.test_adk_app import TURN
 from tests.support.server_end import close_services
 from tests.support.watching import once
 
 SCRIPTS = Path(__file__).parent / "agents"
 WHO: dict[str, Any] = {"app_name": "notes", "user_id": "ada", "session_id": "s1"}
-TURN = {
-    "appName": "notes",
-    "userId": "ada",
-    "sessionId": "s1",
-    "newMessage": {"role": "user", "parts": [{"text": "hi"}]},
-}
 
 Serve = Callable[..., FastAPI]
 

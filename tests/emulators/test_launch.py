@@ -25,12 +25,12 @@ from gcp_adk_store.testing.__main__ import emulators as command
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, EmulatorError
 from gcp_adk_store.testing.firestore_jar import CACHE_VARIABLE, JAR_VARIABLE, find_firestore_jar
 from tests.emulators.test_installation import jar_of, java_program
+from tests.support.documents import ROOT
 from tests.support.documents import command as command_of
 from tests.support.ended import has_ended
 
 pytestmark = pytest.mark.linux
 
-ROOT: Final = Path(__file__).parents[2]
 MARK: Final = "ADK_STORE_TEST_MARK"
 JAR_OF_SDK: Final = "platform/cloud-firestore-emulator/cloud-firestore-emulator.jar"
 MAIN_CLASS: Final = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"

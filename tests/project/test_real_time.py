@@ -132,21 +132,16 @@ def test_no_test_goes_by_real_time() -> None:
 @pytest.mark.parametrize(
     ("code", "what"),
     [
-        ("import time\ntime.sleep(0.1)", "time.sleep"),
         ("import time as t\nbegan = t.perf_counter()", "time.perf_counter"),
-        ("from time import monotonic as now\nclock = now", "time.monotonic"),
-        ("import asyncio\nawait asyncio.sleep(0.1)", "asyncio.sleep"),
         ("from asyncio import sleep\nawait sleep(seconds)", "asyncio.sleep"),
         ("import asyncio\nwait = asyncio.sleep", "asyncio.sleep"),
         ("import time\nbegan = time.time()\nassert time.time() - began < 2", "the difference of two times"),
-        ("import time\na = time.time()\nb = time.time()\nassert b <= a + 2", "the difference of two times"),
         (
             "from datetime import datetime\na = datetime.now()\nassert (datetime.now() - a).seconds < 2",
             "the difference of two times",
         ),
         ("import asyncio\nbegan = asyncio.get_running_loop().time()", "the time of a loop"),
         ("import asyncio\nasync with asyncio.timeout(0.5): pass", "a guard of 0.5 s"),
-        ("import asyncio\nawait asyncio.wait_for(work, 5)", "a guard of 5 s"),
         ("import requests\nrequests.get('http://localhost', timeout=10)", "a guard of 10 s"),
         ("process.wait(1)", "a guard of 1 s"),
     ],
