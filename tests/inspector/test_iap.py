@@ -4,8 +4,6 @@ import base64
 import json
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any, Final
 
 import pytest
@@ -15,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from gcp_adk_store import Store
 from gcp_adk_store.inspector import IapAuthorization, create_app
+from tests.emulators.file_server import FileServer, serving
 from tests.inspector.story import client_of
 
 AUDIENCE: Final = "/projects/1/global/backendServices/2"
@@ -22,41 +21,18 @@ KEY: Final = ec.generate_private_key(ec.SECP256R1())
 OTHER: Final = ec.generate_private_key(ec.SECP256R1())
 
 
-class Keys:
-    """A server of public keys."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self.asked = 0
-        self.keys = {"one": KEY}
+def public(**keys: ec.EllipticCurvePrivateKey) -> bytes:
+    """Return keys as IAP's address has them."""
+    form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    encoded = {name: key.public_key().public_bytes(*form).decode() for name, key in keys.items()}
+    return json.dumps(encoded).encode()
 
 
 @pytest.fixture
-def keys() -> Iterator[Keys]:
-    """Keys in the form of IAP's address."""
-    found: Keys
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found.asked += 1
-            encoded = {
-                name: key.public_key()
-                .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-                .decode()
-                for name, key in found.keys.items()
-            }
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(encoded).encode())
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # its name there
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        found = Keys(f"http://127.0.0.1:{server.server_address[1]}/public_key")
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield found
-        server.shutdown()
+def keys() -> Iterator[FileServer]:
+    """A server of public keys."""
+    with serving(public(one=KEY)) as files:
+        yield files
 
 
 def signed(*, key: ec.EllipticCurvePrivateKey = KEY, name: str = "one", **changes: Any) -> str:
@@ -99,7 +75,7 @@ async def statuses(store: Store, authorize: IapAuthorization, *tokens: str | Non
         ]
 
 
-async def test_any_other_request_is_refused(store: Store, keys: Keys) -> None:
+async def test_any_other_request_is_refused(store: Store, keys: FileServer) -> None:
     """Without a word about the store."""
     now = int(time.time())
     tokens = {
@@ -115,7 +91,7 @@ async def test_any_other_request_is_refused(store: Store, keys: Keys) -> None:
         "unsigned": unsigned(),
         "nested too deeply": f"{_encoded(b'[' * 5_000).decode()}.e30.e30",
     }
-    authorize = IapAuthorization(AUDIENCE, certs_url=keys.address)
+    authorize = IapAuthorization(AUDIENCE, certs_url=keys.url)
     found = dict(zip(tokens, await statuses(store, authorize, *tokens.values()), strict=True))
 
     assert dict.fromkeys(tokens, 403) == found
@@ -142,11 +118,11 @@ def test_arguments_that_let_in_too_many_or_nobody_are_refused(
         IapAuthorization(audience, **options)
 
 
-async def test_people_are_chosen_by_their_email(store: Store, keys: Keys) -> None:
+async def test_people_are_chosen_by_their_email(store: Store, keys: FileServer) -> None:
     """Among those whom IAP lets through, and by the app and the user of a page."""
-    only_bob = IapAuthorization(AUDIENCE, emails=["bob@example.com"], certs_url=keys.address)
-    only_ada = IapAuthorization(AUDIENCE, emails=["ada@Example.com"], certs_url=keys.address)
-    nothing = IapAuthorization(AUDIENCE, may_see=lambda *asked: asked[1] is not None, certs_url=keys.address)
+    only_bob = IapAuthorization(AUDIENCE, emails=["bob@example.com"], certs_url=keys.url)
+    only_ada = IapAuthorization(AUDIENCE, emails=["ada@Example.com"], certs_url=keys.url)
+    nothing = IapAuthorization(AUDIENCE, may_see=lambda *asked: asked[1] is not None, certs_url=keys.url)
 
     assert [403] == await statuses(store, only_bob, signed())
     assert [200] == await statuses(store, only_ada, signed())
@@ -161,17 +137,17 @@ async def test_keys_that_cannot_be_had_let_nobody_through(store: Store) -> None:
 
 
 async def test_an_unknown_key_asks_again_only_after_a_minute(
-    store: Store, keys: Keys, monkeypatch: pytest.MonkeyPatch
+    store: Store, keys: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """IAP changes its keys; strangers must not make each request ask for them."""
-    authorize = IapAuthorization(AUDIENCE, certs_url=keys.address)
+    authorize = IapAuthorization(AUDIENCE, certs_url=keys.url)
     assert [200, 403, 403] == await statuses(
         store, authorize, signed(), signed(name="two"), signed(name="two")
     )
-    asked_at_once = keys.asked
-    keys.keys["two"] = OTHER
+    asked_at_once = len(keys.requests)
+    keys.content = public(one=KEY, two=OTHER)
     later = time.monotonic() + 61
     monkeypatch.setattr("gcp_adk_store.inspector.guard.time.monotonic", lambda: later)
 
     assert [200] == await statuses(store, authorize, signed(key=OTHER, name="two"))
-    assert (1, 2) == (asked_at_once, keys.asked)
+    assert (1, 2) == (asked_at_once, len(keys.requests))
