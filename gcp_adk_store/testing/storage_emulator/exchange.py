@@ -237,7 +237,10 @@ def parse_fields(text: str) -> Mask:
         ApiError: 400 when the text is not a selection.
     """
     parser = _Parser(text)
-    mask = parser.selectors()
+    try:
+        mask = parser.selectors()
+    except RecursionError as exc:
+        raise parser.error() from exc
     if parser.tokens:
         raise parser.error()
     return mask

@@ -93,6 +93,7 @@ def test_a_trailing_delimiter_may_be_listed_twice() -> None:
         *((ListQuery.parse, {"maxResults": size}) for size in ("x", "-1")),
         *((ListQuery.parse, {"pageToken": token}) for token in ("x", "e30=")),
         *((parse_fields, fields) for fields in ("a(", "a)", "a(b", ",", "a,", "a//b", "a b")),
+        pytest.param(parse_fields, "a/" * 5_000 + "b", id="deeper than Python goes"),
     ],
 )
 def test_a_parameter_that_makes_no_sense_is_refused(parse: Callable[[Any], object], wrong: Any) -> None:
