@@ -54,7 +54,7 @@ async def test_adk_run_reads_the_file_within_the_agents_own_folder(
     uris = (f"--session_service_uri=firestore://{project}", f"--artifact_service_uri=gs://{adk_store_bucket}")
     run = await asyncio.to_thread(
         subprocess.run,
-        [ready_programs() / "adk", "run", *uris, "--session_id", "s1", "agents/notes", "buy milk"],
+        [str(ready_programs() / "adk"), "run", *uris, "--session_id", "s1", "agents/notes", "buy milk"],
         cwd=place,
         env=os.environ | {"HOME": str(place)},
         stdin=subprocess.DEVNULL,

@@ -250,7 +250,7 @@ class _Reading(files.Files):
         for each in code:
             with suppress(OSError, *UNREADABLE):
                 tree = ast.parse(each.path.read_text(encoding="utf-8-sig"))
-                found |= {called.name for called in scan(tree).tools}
+                found |= {called.attr for called in scan(tree).tools}
         return found
 
     def _require_named(self, guardrails: tuple[GuardrailSpec, ...]) -> None:

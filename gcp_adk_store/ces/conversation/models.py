@@ -173,6 +173,10 @@ Reply = str | Mapping[str, Any]
 """A text; or ``text`` and ``calls``, a list of ``name`` and ``args``; or an LlmResponse with ``content``."""
 
 
+class ScriptError(InvalidInputError):
+    """A script has no reply to this request; the turn ends with this error."""
+
+
 def as_model(model: str | BaseLlm) -> BaseLlm:
     """Return *model*, made by ADK where it is a name.
 
@@ -207,7 +211,7 @@ def read_script(path: Path) -> list[Any] | dict[str, Any]:
 class ScriptedModel(BaseLlm):
     """Gives the replies that it was made with, in their order, and does not read the question.
 
-    A turn that asks for one more ends with an InvalidInputError.
+    A turn that asks for one more ends with a :class:`ScriptError`.
     """
 
     model: str = "scripted"
@@ -254,8 +258,7 @@ class ScriptedModel(BaseLlm):
     ) -> AsyncGenerator[LlmResponse, None]:
         self._requests.append(llm_request)
         if self._next >= len(self._replies):
-            says = f"the script has {len(self._replies)} replies, and was asked for one more"
-            raise InvalidInputError(says)
+            raise ScriptError(f"the script has {len(self._replies)} replies, and was asked for one more")
         self._next += 1
         yield self._replies[self._next - 1].model_copy(deep=True)
 
