@@ -240,7 +240,7 @@ class Talk:
         """Keep what is before a tail that was read, in the segment that the tail becomes."""
         begin = self.random.randrange(max(0, len(self.events) - 30), len(self.events) + 1)
         numbers = [event.id[1:] for event in kept if int(event.id[1:]) < begin]
-        self.sealed = KnownWindow(replace(marker, revision=begin), numbers)
+        self.sealed = KnownWindow(replace(marker, revision=begin), numbers, is_sealed=True)
 
     def views(self) -> list[View]:
         """Return some agents, with the branch and the scope that each is in."""
@@ -456,3 +456,14 @@ def test_a_rewind_brings_back_what_it_may_reach() -> None:
     assert not known.lacks_some(stored([*read, said(43, invocation_id="i42")]))
     assert known.lacks_some(stored([*read, back]))
     assert known.lacks_some(stored([*read, said(43, invocation_id="i35")]))
+
+
+def test_an_invocation_that_goes_on_behind_others_brings_back_what_a_segment_left_out() -> None:
+    """The window that a segment keeps was made when the session had some of the events behind it."""
+    events = [said(number) for number in range(10)]
+    later = [said(10), said(11), said(12, invocation_id="i10")]
+    known = KnownWindow(Marker(epoch="e", revision=10, update_time="", chain=b""), ["x"] * 8)
+
+    assert not known.lacks_some(stored([*events[2:], *later]))
+    assert replace(known, is_sealed=True).lacks_some(stored([*events[2:], *later]))
+    assert not replace(known, is_sealed=True).lacks_some(stored([*events[2:], *later[:2]]))

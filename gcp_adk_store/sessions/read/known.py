@@ -181,6 +181,8 @@ class KnownWindow:
 
     marker: Marker
     texts: list[str]
+    is_sealed: bool = False
+    """Whether a segment keeps it: then it was made when the session had later events than *marker* says."""
 
     def leads_to(self, marker: Marker, later: Sequence[str]) -> bool:
         """Return whether the chain of the session leads over the texts *later* to *marker*.
@@ -197,9 +199,15 @@ class KnownWindow:
         count = len(self.texts)
         if count == self.marker.revision:
             return False
-        old = {one.event.invocation_id for one in events[:count]}
-        old -= {one.event.invocation_id for one in events[count - 1 : count]}
-        return any(rewinds(one.event) or one.event.invocation_id in old for one in events[count:])
+        names = [one.event.invocation_id for one in events]
+        old, last = {*names[:count]}, "".join(names[count - 1 : count])
+        for one, name in zip(events[count:], names[count:], strict=True):
+            if rewinds(one.event) or (name in old and name != last):
+                return True
+            if self.is_sealed:
+                old.add(name)
+                last = name
+        return False
 
     def before(self, stored: StoredSession) -> list[str] | None:
         """Return what it keeps of the events before the tail of *stored*.
@@ -226,7 +234,9 @@ def left_out(kept: Sequence[str], before: Sequence[str], later: Sequence[str]) -
         StoredDataError: an event is damaged.
     """
     texts, every = [*kept, *later], [*before, *later]
-    known = KnownWindow(Marker(epoch="", revision=len(before), update_time="", chain=b""), [*kept])
+    known = KnownWindow(
+        Marker(epoch="", revision=len(before), update_time="", chain=b""), [*kept], is_sealed=True
+    )
     events = [decode_event(text) for text in texts]
     if known.lacks_some(events):
         return 0  # the read takes all
@@ -333,7 +343,8 @@ class WindowReader:
         newest = segments[-1]
         revision = stored.revision - len(stored.tail) - len(newest.texts)
         begin = replace(stored.marker, revision=revision, chain=newest.chain_begin)
-        return KnownWindow(begin, await self._unpacked(stored, live[-1], newest.window))
+        texts = await self._unpacked(stored, live[-1], newest.window)
+        return KnownWindow(begin, texts, is_sealed=True)
 
     async def _unpacked(self, stored: StoredSession, number: int, packed: bytes) -> list[str]:
         try:

@@ -61,9 +61,7 @@ def essential(events: Sequence[StoredEvent]) -> list[int]:
 
     A read by an earlier window may lack others, which stay only because the next summary may begin with them.
     """
-    history = _History(events)
-    newest = history.newest()
-    return [place for place in history.window() if place in newest or history.is_apart(place)]
+    return sorted(_History(events).essential())
 
 
 class _History:
@@ -80,11 +78,17 @@ class _History:
         if not self._summaries:
             return [*range(len(self._events))]
         begin = self._begin()
-        apart = {place for place in self._live if place < begin and self.is_apart(place)}
-        apart |= {place for place in self.newest() if place < begin}
+        apart = {place for place in self._live if place < begin and self._is_apart(place)}
+        apart |= {place for place in self._newest() if place < begin}
         apart |= self._called({*apart, *range(begin, len(self._events))})
         apart |= self._taken_back({*apart, *range(begin, len(self._events))})
         return [*sorted(place for place in apart if place < begin), *range(begin, len(self._events))]
+
+    def essential(self) -> set[int]:
+        if not self._summaries:
+            return {*range(len(self._events))}
+        found = self._newest() | {place for place in self._live if self._is_apart(place)}
+        return found | self._taken_back(found)
 
     @cached_property
     def _summaries(self) -> list[_Summary]:
@@ -159,7 +163,7 @@ class _History:
                 begin = self._spans[at][0]
         return begin
 
-    def is_apart(self, place: int) -> bool:
+    def _is_apart(self, place: int) -> bool:
         """Return whether no summary stands for an event, or its invocation waits for an answer."""
         event = self._events[place]
         if event.invocation_id in self._open:
@@ -173,7 +177,7 @@ class _History:
         at = bisect_right(begins, event.timestamp) - 1
         return at < 0 or not event.timestamp <= ends[at]
 
-    def newest(self) -> set[int]:
+    def _newest(self) -> set[int]:
         """Return the places of the newest events of each author on each branch, and of what they carry."""
         found: dict[tuple[str, str | None, str], int] = {}
         for place in self._live:
