@@ -167,11 +167,14 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
         "restore note: unknown field": _UNKNOWN,
         **each("restore note.artifacts: ", "dropped, null", "the restore may have been without artifacts"),
         "restore note.segments: to one more": "the number that the tail had, and no segment has",
-        "restore note.segments: first twice": _SAME,
     },
     "fork": {
         **_SEALED,
-        **each("session.origin: ", "dropped, epoch longer, session longer, user empty, user longer", _SOURCE),
+        **each(
+            "session.origin: ",
+            "dropped, null, epoch longer, session longer, user empty, user longer",
+            _SOURCE,
+        ),
         **each("session.origin: position ", "0, one less, one more", _SOURCE),
         **each("session.origin: key ", "added, that no one encodes so", _IGNORED),
     },
@@ -197,6 +200,7 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
             "abort dropped, abort flipped, fence one more, holder longer",
             "its holder stops",
         ),
+        **each("session.turn: ", "dropped, null", "messages may wait before the first turn"),
         "session.turn: until a year earlier": "the lease of a process that was killed ends so, too",
         **each(
             "session.inbox: ",
