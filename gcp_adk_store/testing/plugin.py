@@ -107,14 +107,14 @@ def ces_sandbox() -> "Iterator[Sandbox]":
     """
     try:
         from gcp_adk_store.ces import RuntimeSettings  # noqa: PLC0415  # of an extra, where it is used
-        from gcp_adk_store.ces.host.admission import Machine, Room  # noqa: PLC0415  # likewise
+        from gcp_adk_store.ces.host.admission import Room  # noqa: PLC0415  # likewise
         from gcp_adk_store.ces.sandbox import (  # noqa: PLC0415  # of an extra, where it is used
             BubblewrapSandbox,
             SandboxUnavailableError,
         )
     except ModuleNotFoundError as exc:
         pytest.fail(f"{exc.msg}: {how_to_install('ces')}", pytrace=False)
-    sandbox = BubblewrapSandbox(runs_at_once=Room.of(RuntimeSettings(), None, Machine.here()).places)
+    sandbox = BubblewrapSandbox(runs_at_once=Room.of(RuntimeSettings(), None).places)
     try:
         asyncio.run(sandbox.start())
     except SandboxUnavailableError as exc:

@@ -87,8 +87,10 @@ class Room:
     """Of each run."""
 
     @classmethod
-    def of(cls, settings: RuntimeSettings, sandbox: Sandbox | str | None, machine: Machine) -> Self:
-        """Return the room that *machine* has for runs in *sandbox*, where *settings* do not say it.
+    def of(
+        cls, settings: RuntimeSettings, sandbox: Sandbox | str | None, machine: Machine | None = None
+    ) -> Self:
+        """Return the room of *machine*, or of this one, for runs in *sandbox*, where *settings* do not say it.
 
         Where three quarters of the memory do not hold a run for each depth of calls, runs get less memory,
         down to 256 MiB, and then there are fewer depths.
@@ -99,6 +101,7 @@ class Room:
             return cls(places=levels, per_session=levels, levels=levels, memory_bytes=each)
         places = settings.sandboxes_at_once
         if places is None:
+            machine = machine or Machine.here()
             memory = int(machine.memory_bytes * _SHARE_OF_MEMORY)
             each = min(each, max(memory // levels, _LEAST_BYTES))
             places = max(1, min(_PER_CPU * machine.cpus, memory // each))
@@ -250,7 +253,7 @@ def open_sandbox(chosen: Sandbox | str | None, settings: RuntimeSettings) -> tup
     Raises:
         InvalidInputError: the name is unknown.
     """
-    room = Room.of(settings, chosen, Machine.here())
+    room = Room.of(settings, chosen)
     match chosen:
         case None | "bubblewrap":
             return BubblewrapSandbox(runs_at_once=room.places), room

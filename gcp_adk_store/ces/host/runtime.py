@@ -45,6 +45,8 @@ def callback_request(
     Raises:
         InvalidInputError: the kind is unknown, or the code or a subject that the kind needs is missing.
     """
+    if not isinstance(kind, str):
+        raise InvalidInputError(f"kind must be a string, not {type(kind).__name__}")
     callback = kind.removesuffix("_callback")
     if callback not in CALLBACKS:
         raise InvalidInputError(f"unknown callback {kind[:40]!r}; known: {', '.join(CALLBACKS)}")

@@ -238,17 +238,15 @@ async def user_content(
     if content is None:
         return None
     wire = to_object(content, "user_content", lenient=True)
-    if artifacts is not None:
+    if artifacts is not None and isinstance(parts := wire.get("parts"), list):
         key = SessionKey.of_session(session)
-        wire["parts"] = [await _loaded(part, key, artifacts, warnings) for part in wire.get("parts") or ()]
+        wire["parts"] = [await _loaded(part, key, artifacts, warnings) for part in parts]
     return wire
 
 
-async def _loaded(
-    part: dict[str, Any], key: SessionKey, artifacts: BaseArtifactService, warnings: list[str]
-) -> dict[str, Any]:
+async def _loaded(part: Any, key: SessionKey, artifacts: BaseArtifactService, warnings: list[str]) -> Any:
     """Return *part*, or the inline data of the artifact of this session's user that it refers to."""
-    file = part.get("fileData") or part.get("file_data")
+    file = part.get("fileData") or part.get("file_data") if isinstance(part, Mapping) else None
     uri = file.get("fileUri") or file.get("file_uri") if isinstance(file, Mapping) else None
     place = parse_artifact_uri(uri) if isinstance(uri, str) else None
     if place is None:

@@ -69,6 +69,19 @@ def test_a_borrowed_sandbox_bounds_them_too() -> None:
     assert 0 < here.memory_bytes <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+def test_a_runtime_without_a_sandbox_asks_nothing_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does one with a number of sandboxes: a system without ``/proc`` has no answer."""
+
+    def missing() -> Machine:
+        raise FileNotFoundError("/proc/meminfo")
+
+    monkeypatch.setattr(Machine, "here", missing)
+    settings = RuntimeSettings(sandboxes_at_once=4)
+
+    PythonRuntime(InMemorySessionService(), sandbox="inprocess")
+    PythonRuntime(InMemorySessionService(), settings=settings)
+
+
 class Line:
     """Runs that hold their places until a test lets them go."""
 

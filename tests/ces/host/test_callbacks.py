@@ -8,7 +8,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
-from gcp_adk_store.ces import CallbackRun, CodeFile, MockTool, PythonTool
+from gcp_adk_store.ces import CallbackRun, CodeFile, PythonTool
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.callbacks import callback
 from tests.ces.host.runs import KEY, Make, error_of, stored, tool
@@ -30,7 +30,7 @@ TEXT = {"parts": [{"text": "instead"}], "role": "model"}
 async def called(make: Make, kind: str, *bodies: str, **more: Any) -> CallbackRun:
     """Return the run of callbacks of *kind* that do *bodies*; it must not fail."""
     codes = [callback(kind, body) for body in bodies]
-    runtime = make(tools=[MockTool(name="pay", response={}, description="Pays.")])
+    runtime = make(tools=[PythonTool(name="pay", code=tool('"""Pays."""', name="pay"))])
     run = await runtime.run_callback(kind, codes, KEY, **{**SUBJECTS[kind], **more})
     assert run.error is None, run.error.traceback
     return run
@@ -68,21 +68,10 @@ async def test_a_callback_that_returns_none_overrides_nothing(kind: str, make: M
 async def test_what_a_callback_returns_overrides(
     kind: str, returned: str, override: dict[str, Any], make: Make
 ) -> None:
-    """An empty dict too."""
+    """An empty dict too. Its tool has the description that models see, here the docstring of its code."""
     run = await called(make, kind, f"return {returned}")
 
     assert (run.override, run.overridden_by) == (override, 0)
-
-
-async def test_callbacks_see_the_description_of_a_tool_that_models_see(make: Make) -> None:
-    """Of Python without a description of its own, the docstring of its function."""
-    code = tool('"""Pay the bill.\n\nNow."""\nreturn 1', name="pay")
-    runtime = make(tools=[PythonTool(name="pay", code=code)])
-    codes = [callback("before_tool", 'return {"result": tool.description}')]
-
-    run = await runtime.run_callback("before_tool", codes, KEY, **CALL)
-
-    assert run.override == {"result": "Pay the bill.\n\nNow."}
 
 
 INSERTS = 'llm_response.content.parts.insert(0, Part.from_text("First"))'
@@ -138,6 +127,7 @@ async def test_the_kind_may_be_spelt_as_the_function_is(make: Make) -> None:
     ("kind", "code", "more", "message"),
     [
         ("before_lunch", "pass", {}, "before_lunch"),
+        (5, "pass", {}, "kind must be a string, not int"),
         ("before_agent", [], {}, "code is empty"),
         ("before_agent", 5, {}, "source must be a string, not int"),
         ("before_model", "pass", {}, "llm_request"),
@@ -147,7 +137,7 @@ async def test_the_kind_may_be_spelt_as_the_function_is(make: Make) -> None:
     ],
 )
 async def test_what_is_no_callback_is_refused(
-    kind: str, code: Any, more: dict[str, Any], message: str, make: Make
+    kind: Any, code: Any, more: dict[str, Any], message: str, make: Make
 ) -> None:
     """Before anything runs, with what is missing."""
     with pytest.raises(InvalidInputError, match=message):

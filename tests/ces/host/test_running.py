@@ -362,3 +362,11 @@ async def test_an_artifact_of_the_session_is_loaded(make: Make) -> None:
 
     assert run.result == ["ada", None, None, None]
     assert len([warning for warning in run.warnings if "artifact" in warning]) == 2
+
+
+@pytest.mark.parametrize("parts", ["text", ["text"], 5])
+async def test_content_that_is_none_is_an_error_of_the_run(parts: Any, make: Make) -> None:
+    """With a service of artifacts as without."""
+    for options in ({}, {"artifact_service": InMemoryArtifactService()}):
+        run = await ran(make(**options), "return 1", user_content={"parts": parts})
+        assert str(error_of(run)).startswith("RequestError: userContent.parts")
