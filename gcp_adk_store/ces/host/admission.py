@@ -90,7 +90,7 @@ class Room:
     def of(
         cls, settings: RuntimeSettings, sandbox: Sandbox | str | None, machine: Machine | None = None
     ) -> Self:
-        """Return the room of *machine*, or of this one, for runs in *sandbox*, where *settings* do not say it.
+        """Return the room for runs in *sandbox* that *machine*, or this one, has if *settings* do not say it.
 
         Where three quarters of the memory do not hold a run for each depth of calls, runs get less memory,
         down to 256 MiB, and then there are fewer depths.

@@ -4,7 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -352,18 +352,11 @@ async def test_a_run_that_no_sandbox_is_free_for_is_refused(bubblewrap: Bubblewr
     assert (await held).ok
 
 
-@pytest.fixture
-async def small(working_environment: Path) -> AsyncIterator[BubblewrapSandbox]:
-    """A sandbox of three places."""
-    made = BubblewrapSandbox(environment=working_environment, preload=(), runs_at_once=3)
-    yield made
-    await made.close()
-
-
 async def test_runs_on_a_small_sandbox_never_wait_for_each_other_in_a_circle(
-    small: BubblewrapSandbox,
+    working_environment: Path,
 ) -> None:
     """Nor do those of two runtimes that borrow the same: all levels of calls, from many sessions at once."""
+    small = BubblewrapSandbox(environment=working_environment, preload=(), runs_at_once=3)
     sessions = InMemorySessionService()
     keys = []
     for number in range(at_length(4, 8)):
@@ -379,6 +372,7 @@ async def test_runs_on_a_small_sandbox_never_wait_for_each_other_in_a_circle(
         *(result_of(runtimes[number % 2], body, key=key) for number, key in enumerate(keys))
     )
     assert found == [2] * len(keys)
+    await small.close()
 
 
 def test_a_clock_counts_its_stops_up_to_their_bound_not() -> None:

@@ -326,39 +326,24 @@ async def test_code_that_is_given_up_in_this_process_does_not_keep_its_streams(
     assert capsys.readouterr().out == ""
 
 
-BODY = """
-    return [part.inline_data.raw_data.decode() if part.inline_data else None
-            for part in context.user_content.parts]
-"""
-
-
-def reference(uri: str) -> types.Part:
-    """Return a part that refers to a file."""
-    return types.Part(file_data=types.FileData(file_uri=uri, mime_type="text/plain"))
-
-
-def uri_of(user: str, filename: str, version: int = 0) -> str:
-    """Return how ADK refers to an artifact of the tests' session."""
-    return get_artifact_uri(
-        app_name="shop", user_id=user, session_id="s1", filename=filename, version=version
-    )
-
-
 async def test_an_artifact_of_the_session_is_loaded(make: Make) -> None:
     """In place of the reference; others, and what is gone, stay as they were, with a warning."""
     artifacts = InMemoryArtifactService()
-    where: dict[str, Any] = {"app_name": "shop", "session_id": "s1", "filename": "note.txt"}
+    where: dict[str, Any] = {"app_name": "shop", "session_id": "s1"}
     for user in ("ada", "eve"):
-        blob = types.Blob(mime_type="text/plain", data=user.encode())
-        await artifacts.save_artifact(**where, user_id=user, artifact=types.Part(inline_data=blob))
+        part = types.Part(inline_data=types.Blob(mime_type="text/plain", data=user.encode()))
+        await artifacts.save_artifact(**where, user_id=user, filename="note.txt", artifact=part)
     uris = [
-        uri_of("ada", "note.txt"),
-        uri_of("eve", "note.txt"),
-        uri_of("ada", "gone.txt"),
-        "gs://bucket/object",
+        get_artifact_uri(**where, user_id=user, filename=name, version=0)
+        for user, name in (("ada", "note.txt"), ("eve", "note.txt"), ("ada", "gone.txt"))
     ]
-    content = types.Content(role="user", parts=[reference(uri) for uri in uris])
-    run = await ran(make(artifact_service=artifacts), BODY, user_content=content)
+    files = [types.FileData(file_uri=uri, mime_type="text/plain") for uri in (*uris, "gs://bucket/object")]
+    content = types.Content(role="user", parts=[types.Part(file_data=file) for file in files])
+    body = """
+        return [part.inline_data.raw_data.decode() if part.inline_data else None
+                for part in context.user_content.parts]
+    """
+    run = await ran(make(artifact_service=artifacts), body, user_content=content)
 
     assert run.result == ["ada", None, None, None]
     assert len([warning for warning in run.warnings if "artifact" in warning]) == 2
