@@ -26,6 +26,15 @@ ATTRIBUTES: Final[dict[str, dict[str, tuple[str, Any]]]] = {
         "variables": ("dict[str, Any]", {"a": 1}),
         "state": ("dict[str, Any]", {"a": 1}),
         "events": ("list[Event]", [EVENT]),
+        # Newer versions of the platform have these besides.
+        "actions": ("EventActions", {"escalate": True}),
+        "streaming_stage": ("Optional[str]", "partial"),
+        "language_code": ("str", "fr"),
+        "project_id": ("str", "p"),
+        "project_number": ("int", 7),
+        "location": ("str", "eu"),
+        "app_id": ("str", "a"),
+        "turn_index": ("int", 3),
     },
     "Content": {"parts": ("Optional[list[Part]]", [PART]), "role": ("Optional[str]", "user")},
     "Event": {
@@ -63,6 +72,7 @@ ATTRIBUTES: Final[dict[str, dict[str, tuple[str, Any]]]] = {
         "id": ("Optional[str]", "f1"),
         "name": ("Optional[str]", "look_up"),
         "response": ("Optional[dict[str, Any]]", {"output": 1}),
+        "will_continue": ("Optional[bool]", True),  # of newer versions
     },
     "GenerateContentConfig": {
         "system_instruction": ("Optional[Content]", CONTENT),
@@ -74,7 +84,11 @@ ATTRIBUTES: Final[dict[str, dict[str, tuple[str, Any]]]] = {
         "contents": ("List[Content]", [CONTENT]),
         "config": ("Optional[GenerateContentConfig]", {"excludedTools": ["x"]}),
     },
-    "LlmResponse": {"content": ("Content", CONTENT), "partial": ("Optional[bool]", True)},
+    "LlmResponse": {
+        "content": ("Content", CONTENT),
+        "partial": ("Optional[bool]", True),
+        "turn_complete": ("Optional[bool]", True),  # of newer versions
+    },
     "Part": {
         "function_call": ("Optional[FunctionCall]", {"name": "look_up", "args": {}}),
         "function_response": ("Optional[FunctionResponse]", {"name": "look_up", "response": {}}),
@@ -88,22 +102,6 @@ ATTRIBUTES: Final[dict[str, dict[str, tuple[str, Any]]]] = {
     },
 }
 """Of each class that is data: the type of each attribute as documented, and a value of it in JSON."""
-
-BEYOND: Final[dict[str, dict[str, tuple[str, Any]]]] = {
-    "CallbackContext": {
-        "actions": ("EventActions", {"escalate": True}),
-        "streaming_stage": ("Optional[str]", "partial"),
-        "language_code": ("str", "fr"),
-        "project_id": ("str", "p"),
-        "project_number": ("int", 7),
-        "location": ("str", "eu"),
-        "app_id": ("str", "a"),
-        "turn_index": ("int", 3),
-    },
-    "FunctionResponse": {"will_continue": ("Optional[bool]", True)},
-    "LlmResponse": {"turn_complete": ("Optional[bool]", True)},
-}
-"""What newer versions of the platform have besides, in the same shape."""
 
 NEEDED: Final[dict[str, dict[str, Any]]] = {
     "Event": {"id": "e0", "invocation_id": "i0", "author": "root", "timestamp": 0},

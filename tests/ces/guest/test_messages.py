@@ -46,7 +46,7 @@ def test_a_part_of_code_has_one_field() -> None:
     needed = {"id": "e", "invocationId": "i", "author": "root", "timestamp": 1}
     event = Event.model_validate({**needed, "partial": None, "actions": {"escalate": None}})
 
-    assert sent.is_model()
+    assert (sent.is_model(), sent.is_user()) == (True, False)
     assert to_wire(sent, "content") == wire
     assert (event.partial, event.turn_complete, event.interrupted) == (False, False, False)
     assert event.long_running_tool_ids == set()
