@@ -1,7 +1,7 @@
 """Hand callbacks, those of guardrails too, what they are about, and report what they made of it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import pydantic
@@ -31,28 +31,6 @@ GUARDRAIL_GLOBALS: Final[dict[str, Any]] = {
     "create_guardrail_result": GuardrailResult,
 }
 """What the code of guardrails finds beside the names of all code."""
-
-
-class GuardrailResultError(OfRuntime, TypeError):
-    """The callback of a guardrail returned no decision."""
-
-
-def decided(returned: Any) -> GuardrailResult:
-    """Return the decision of a callback: an object or a dict with ``decision`` and ``reason``.
-
-    Raises:
-        GuardrailResultError: it is not one of these.
-    """
-    decision, reason = (
-        returned.get(name) if isinstance(returned, dict) else getattr(returned, name, None)
-        for name in ("decision", "reason")
-    )
-    if not (isinstance(decision, str) and isinstance(reason, str | None) and decision in {OK, TRIGGER}):
-        raise GuardrailResultError(
-            f"a guardrail returned {type(returned).__name__} without the decision {OK} or {TRIGGER}: return "
-            "a GuardrailResult, or a dict with decision and reason"
-        )
-    return GuardrailResult(decision=decision, reason=reason or "")
 
 
 OVERRIDES: Final[dict[str, type[MessageModel] | type[dict[str, Any]]]] = {
@@ -147,8 +125,7 @@ class Subjects:
         """Return what a callback *returned* as JSON, if no other is called then: an override, or a trigger.
 
         Raises:
-            GuardrailResultError: a guardrail returned no decision.
-            CallbackResultError: it is of another type.
+            CallbackResultError: it is of another type, or a guardrail's without a decision.
             NotJsonError: something in it cannot be JSON.
         """
         if self.guards and returned is None:
@@ -156,13 +133,26 @@ class Subjects:
         if returned is None:
             return None
         if self.guards:
-            result = decided(returned)
-            return _as_json("result", asdict(result)) if result.decision == TRIGGER else None
+            return self._triggered(returned)
         expected = OVERRIDES[self.callback]
         if not isinstance(returned, expected):
             found, wanted = type(returned).__name__, expected.__name__
             raise CallbackResultError(f"{self.callback}_callback returned {found}, not {wanted} or None")
         return _as_json("result", returned)
+
+    def _triggered(self, returned: Any) -> dict[str, Any] | None:
+        """Return what a guardrail *returned* if it triggers: an object or a dict, of decision and reason."""
+        decision, reason = (
+            returned.get(name) if isinstance(returned, dict) else getattr(returned, name, None)
+            for name in ("decision", "reason")
+        )
+        if not (isinstance(decision, str) and isinstance(reason, str | None) and decision in {OK, TRIGGER}):
+            raise CallbackResultError(
+                f"{self.callback}_callback returned {type(returned).__name__} without the decision {OK} or "
+                f"{TRIGGER}: return a GuardrailResult, or a dict with decision and reason"
+            )
+        made = {"decision": decision, "reason": reason or ""}
+        return _as_json("result", made) if decision == TRIGGER else None
 
     def changed(self) -> dict[str, Any]:
         """Return, by their names in an answer, those that were changed in place.

@@ -29,7 +29,7 @@ from .host_calls import AsyncTools, CallHost, HostCalls, Requests, Tools
 from .models import RequestError, fault_of, from_wire, plain, same_json, sendable, to_wire
 from .namespace import INTERNAL_MODULE, PUBLIC_MODULE, entries, runtime_names
 from .scanning import UNREADABLE
-from .source import Source, describe, finished, shown_in_tracebacks
+from .source import Source, describe, shown_in_tracebacks
 
 _REQUEST: Final = pydantic.TypeAdapter(Request)
 _CUT = "\n[output was cut here]\n"
@@ -38,7 +38,7 @@ Show = Callable[[str], object]
 """Takes a piece of what is printed, at once and in order."""
 
 
-class Capture(io.TextIOBase):
+class Capture(io.StringIO):
     """A text stream whose beginning is shown as it is written.
 
     Nothing waits here: code that is killed has shown what it printed.
@@ -49,10 +49,6 @@ class Capture(io.TextIOBase):
         self._show = show
         self._left = max_chars
         self._is_cut = False
-
-    def writable(self) -> bool:
-        """Return whether it can be written to: it can."""
-        return True
 
     def write(self, text: str, /) -> int:
         """Show *text* up to the limit; at the limit, show once that the output is cut.
@@ -197,7 +193,7 @@ class Job:
                 wanted = self.subjects.function(namespace)
                 keywords = {**self.subjects.values, "callback_context": self.variables.context}
             function = source.entry(namespace, wanted, warn=self.warnings.setdefault)
-            return finished(function, function(**keywords))
+            return function(**keywords)
 
     def _override(
         self, sources: Sequence[Source], subjects: Subjects, names: dict[str, Any]

@@ -173,23 +173,27 @@ class Source:
         """Return the function to call: that of the code, or the one *wanted*; of a tool also the first.
 
         Raises:
-            EntryPointError: the module, whose *namespace* is that after it ran, does not define the function.
+            EntryPointError: the module, whose *namespace* is that after it ran, does not define the function,
+                or as an ``async def``.
         """
         name = self.name or wanted
         defined = self.scanned.functions
         found: Callable[..., Any] | None = namespace.get(name) if name else None
         # The runtime's own names are in the namespace too; what the code binds instead has another origin.
         if callable(found) and (name in defined or getattr(found, "__module__", MODULE) == MODULE):
-            return found
-        if wanted is None and defined:
+            function = found
+        elif wanted is None and defined:
             if name:
                 warn(
                     f"{self.filename}: the function {name!r} is missing; {defined[0]!r}, the first, is called"
                 )
-            return cast("Callable[..., Any]", namespace[defined[0]])
-        raise EntryPointError(
-            f"{self.filename}: the function {name or ''!r} is missing; the file defines {list(defined)}"
-        )
+            function = cast("Callable[..., Any]", namespace[defined[0]])
+        else:
+            says = f"the function {name or ''!r} is missing; the file defines {list(defined)}"
+            raise EntryPointError(f"{self.filename}: {says}")
+        if inspect.iscoroutinefunction(function):
+            raise EntryPointError(f"{getattr(function, '__name__', function)!r} is an async def")
+        return function
 
 
 @contextmanager
@@ -201,15 +205,3 @@ def shown_in_tracebacks(sources: Sequence[Source]) -> Iterator[None]:
     }
     with entries(linecache.cache, lines):
         yield
-
-
-def finished(function: Callable[..., Any], returned: Any) -> Any:
-    """Return what *function* returned, which is a result unless it is an ``async def``.
-
-    Raises:
-        EntryPointError: it is one.
-    """
-    if not inspect.iscoroutine(returned):
-        return returned
-    returned.close()
-    raise EntryPointError(f"{getattr(function, '__name__', function)!r} is an async def")

@@ -25,6 +25,7 @@ from gcp_adk_store.ces.tools.session_fields import (
     is_marked,
     own_mark,
     require_free,
+    schemas_of,
     session_fields,
     text_of,
 )
@@ -272,6 +273,7 @@ class _Document:
         parameters = [Parameter.of(self._resolved(each, where), where) for each in listed]
         body = self._resolved(spec.get("requestBody") or {}, where)
         content = _mapping(body.get("content") or {}, where)
+        media_type = _media_type(content)
         operation = Operation(
             name=_name(spec, method, path),
             method=method,
@@ -279,39 +281,38 @@ class _Document:
             server=_absolute(self.server) if self.server else _server(spec, item, self.root),
             description=str(spec.get("description") or spec.get("summary") or ""),
             parameters=tuple({(each.name, each.place): each for each in parameters}.values()),
-            body=_media_type(content),
+            body=media_type,
             body_required=bool(content and body.get("required")),
         )
         if not self.marked:
             return operation
         try:
-            return self._of_session(operation, body, where)
+            schemas = schemas_of(body, [content.get(str(media_type))]) if content else ()
+            return self._of_session(operation, schemas, where)
         except UnfillableError as exc:
             return replace(operation, unfillable=f"{exc}, so the session cannot give its value ({MARK})")
 
-    def _of_session(self, operation: Operation, request_body: Mapping[str, Any], where: str) -> Operation:
-        """Return *operation* with what the session gives of it.
+    def _of_session(self, operation: Operation, of_body: Sequence[Any], where: str) -> Operation:
+        """Return *operation* with what the session gives of it, and of its body, which has all these schemas.
 
         Raises:
             UnfillableError: it cannot give all that the document marks.
             InvalidInputError: a mark is not an expression that is known.
         """
-        resolve, media_type = partial(self._target, where=where), operation.body
-        schemas_of: dict[str, list[Any]] = {}  # one argument is given to all parameters of its name
+        resolve = partial(self._target, where=where)
+        together: dict[str, list[Any]] = {}  # one argument is given to all parameters of its name
         for each in operation.parameters:
-            schemas_of.setdefault(each.name, []).extend(each.schemas)
-        found = {name: session_fields(some, resolve, f"{where}, {name}") for name, some in schemas_of.items()}
+            together.setdefault(each.name, []).extend(each.schemas)
+        found = {name: session_fields(some, resolve, f"{where}, {name}") for name, some in together.items()}
         for each in operation.parameters:
             if found[each.name].in_part and not each.parts_fields:
                 raise UnfillableError(
                     f"a field is marked within {each.name}, whose fields are joined to a text"
                 )
-        chosen = _mapping((request_body.get("content") or {}).get(media_type) or {}, where)
-        marks = [own_mark(each) for each in (request_body, chosen) if media_type]
-        body = session_fields([*marks, chosen.get("schema")], resolve, where)
-        is_flat = media_type == FORM and all(map(body.gives, body.members))
+        body = session_fields(of_body, resolve, where)
+        is_flat = operation.body == FORM and all(map(body.gives, body.members))
         if body.in_part and not (operation.takes_json or is_flat):
-            raise UnfillableError(f"a field is marked within a body of {media_type}")
+            raise UnfillableError(f"a field is marked within a body of {operation.body}")
         with_fields = (replace(each, of_session=found[each.name]) for each in operation.parameters)
         return replace(operation, parameters=tuple(with_fields), body_of_session=body)
 

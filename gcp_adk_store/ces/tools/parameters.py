@@ -11,7 +11,7 @@ from gcp_adk_store.ces.tools.session_fields import (
     ArgumentsError,
     SessionFields,
     SessionValues,
-    own_mark,
+    schemas_of,
     text_of,
 )
 from gcp_adk_store.errors import InvalidInputError
@@ -59,8 +59,6 @@ class Parameter:
                 f"{str(place)[:40]!r}"
             )
         content = spec.get("content")
-        media = content.values() if isinstance(content, Mapping) else ()
-        schemas = (each.get("schema") for each in media if isinstance(each, Mapping))
         style = "json" if content else str(spec.get("style") or _STYLES[place][0])
         return cls(
             name=name,
@@ -68,7 +66,7 @@ class Parameter:
             required=bool(spec.get("required")) or place == "path",
             style=style,
             explode=bool(spec.get("explode", style == "form")),
-            schemas=(own_mark(spec), spec.get("schema"), *schemas),
+            schemas=schemas_of(spec, content.values() if isinstance(content, Mapping) else ()),
         )
 
     @property

@@ -186,6 +186,12 @@ def is_marked(document: Any) -> bool:
     return False
 
 
+def schemas_of(described: Mapping[str, Any], media: Iterable[Any]) -> tuple[Any, ...]:
+    """Return all schemas that a document has of a value that is *described*, also by its *media* types."""
+    known = (described, *(each for each in media if isinstance(each, Mapping)))
+    return tuple(schema for each in known for schema in (own_mark(each), each.get("schema")))
+
+
 def own_mark(described: Mapping[str, Any]) -> dict[str, Any]:
     """Return *described* as a schema that has nothing but its mark."""
     return {key: value for key, value in described.items() if key == MARK}
@@ -210,7 +216,7 @@ Resolve: TypeAlias = Callable[[str], Mapping[str, Any]]
 """Returns the schema at a reference; raises InvalidInputError where there is nothing."""
 
 
-def session_fields(schemas: list[Any], resolve: Resolve, where: str) -> SessionFields:
+def session_fields(schemas: Iterable[Any], resolve: Resolve, where: str) -> SessionFields:
     """Return the fields of a value that has all *schemas*.
 
     Marks of all alternatives (``allOf``, ``anyOf``, ``oneOf``) count: no field that one of them marks is ever

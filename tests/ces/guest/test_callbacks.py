@@ -220,5 +220,5 @@ def test_anything_else_is_an_error() -> None:
     """A guardrail that decides nothing must not pass for one that lets everything through."""
     for returned in ("'TRIGGER'", "{'decision': 'STOP'}", "{}", "{'decision': 3}", "True"):
         error = of_callbacks("before_agent_guardrail", guardrail("before_agent_guardrail", returned))["error"]
-        assert error["type"] == "GuardrailResultError"
+        assert error["type"] == "CallbackResultError"
         assert "without the decision OK or TRIGGER" in error["message"]
