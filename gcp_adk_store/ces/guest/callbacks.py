@@ -4,11 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-import pydantic
-
 from .contract import GUARDRAILS, IN_REQUEST, Callback, parameters_of
 from .messages import Content, LlmRequest, LlmResponse, Tool
-from .models import MessageModel, Model, OfRuntime, RequestError, from_wire, plain, same_json, to_wire
+from .models import CallbackResultError, MessageModel, RequestError, from_wire, plain, same_json, to_wire
 
 OK: Final = "OK"
 TRIGGER: Final = "TRIGGER"
@@ -43,7 +41,7 @@ OVERRIDES: Final[dict[str, type[MessageModel] | type[dict[str, Any]]]] = {
 }
 """What may be returned."""
 
-_MODELS: Final[dict[str, type[Model]]] = {
+_MODELS: Final[dict[str, type[Tool | MessageModel]]] = {
     "tool": Tool,
     "llm_request": LlmRequest,
     "llm_response": LlmResponse,
@@ -73,10 +71,6 @@ class ToolResponse(dict[str, Any]):
     def __missing__(self, key: str) -> Any:
         _ = key in self
         raise KeyError(key)
-
-
-class CallbackResultError(OfRuntime, TypeError):
-    """A callback returned, or made of what it got, something that its kind does not allow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,9 +164,4 @@ class Subjects:
 
 
 def _as_json(name: str, value: MessageModel | dict[str, Any]) -> dict[str, Any]:
-    if isinstance(value, dict):
-        return dict(plain(value, name))
-    try:
-        return to_wire(value, name)
-    except pydantic.ValidationError as exc:
-        raise CallbackResultError(f"{name} is not a valid {type(value).__name__}: {exc}") from None
+    return dict(plain(value, name)) if isinstance(value, dict) else to_wire(value, name)

@@ -252,10 +252,11 @@ for _name in ("request", *(each.lower() for each in HttpMethod)):
 class Tools:
     """``tools.NAME({...})`` calls a tool and returns its answer."""
 
-    _owner = "tools"
+    _owner, _waits = "tools", True
 
     def __init__(self, calls: HostCalls, *, names: Collection[str], warn: Callable[[str], None]) -> None:
         self._calls = calls
+        self._send: Callable[[dict[str, Any]], Any] = calls.ask if self._waits else calls.begin
         self._names = names
         self._warn = warn
 
@@ -276,31 +277,25 @@ class Tools:
         return sorted(self._names)
 
     def _call(self, name: str, /, *positional: Any, **keywords: Any) -> Any:
-        """Call the tool *name*; return its answer.
+        """Call the tool *name*, or begin to; return its answer, or what waits for it, the same each time.
 
         Raises:
             TypeError: the arguments are not one dict, or are not JSON; or the named variable is not JSON.
             RunEndingError: the host refuses.
         """
-        return self._calls.ask(self._question(name, positional, keywords))
-
-    def _question(self, name: str, positional: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
         if keywords:
             self._warn(f"{self._owner}.{name}(...) was called with keywords: the platform documents one dict")
         if len(positional) > 1 or (positional and not isinstance(positional[0], dict)):
             raise TypeError(f"{self._owner}.{name}() takes its arguments as one dict")
         args = {**(positional[0] if positional else {}), **keywords}
-        return {"call": "tool", "tool": name, "args": args, "state": self._calls.variables.as_json()}
+        state = self._calls.variables.as_json()
+        return self._send({"call": "tool", "tool": name, "args": args, "state": state})
 
 
 class AsyncTools(Tools):
     """``async_tools.NAME({...})`` begins a call and returns a function that waits for the answer."""
 
-    _owner = "async_tools"
-
-    def _call(self, name: str, /, *positional: Any, **keywords: Any) -> Awaited:
-        """Begin a call of the tool *name*; return what waits for its answer, the same each time."""
-        return self._calls.begin(self._question(name, positional, keywords))
+    _owner, _waits = "async_tools", False
 
 
 def unknown_tool(named: str, names: Collection[str]) -> str:

@@ -27,6 +27,10 @@ class RequestError(OfRuntime, ValueError):
     """The request is not valid."""
 
 
+class CallbackResultError(OfRuntime, TypeError):
+    """Code returned, or made of what it got, something that is not allowed there."""
+
+
 class NotJsonError(OfRuntime, TypeError):
     """A value cannot be JSON; the message says which and where."""
 
@@ -178,14 +182,18 @@ def to_wire(model: MessageModel, where: str, depth: int = MAX_DEPTH) -> dict[str
     """Return *model* as JSON; what is None is left out.
 
     Raises:
-        pydantic.ValidationError: a field holds what its class does not: code may have put anything there.
+        CallbackResultError: a field holds what its class does not: code may have put anything there.
         NotJsonError: a value in it cannot be JSON.
     """
     if depth == 0:
         raise NotJsonError(f"{where[:200]}: refers to itself")
     wire: dict[str, Any] = plain(model.__dict__.get(_UNREAD, {}), where)
     given = {name: getattr(model, name) for name in type(model).model_fields}
-    checked = type(model).model_validate(given, context=_FROM_HOST)
+    try:
+        checked = type(model).model_validate(given, context=_FROM_HOST)
+    except pydantic.ValidationError as exc:
+        says = f"{where} is not a valid {type(model).__name__}: {fault_of(exc)}"
+        raise CallbackResultError(says) from None
     for name, field in type(model).model_fields.items():
         value = getattr(checked, name)
         if value is not None:
