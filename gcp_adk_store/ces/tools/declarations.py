@@ -279,13 +279,10 @@ def declared(name: str, description: str, properties: dict[str, Any], required: 
 def _of_python(tool: PythonTool) -> dict[str, Any]:
     code = CodeFile.of(tool.code)
     try:
-        functions = [
-            node
-            for node in ast.parse(code.source).body
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        ]
+        body = ast.parse(code.source).body
     except UNREADABLE:
-        functions = []
+        body = []
+    functions = [node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     wanted = code.name or tool.name
     found = next((each for each in functions if each.name == wanted), next(iter(functions), None))
     if found is None:

@@ -80,6 +80,10 @@ def test_what_python_warns_of_is_a_warning() -> None:
     assert [text.partition(" with")[0] for text in answer["warnings"]] == ['tool.py:2: "is"']
 
 
+KEYWORDS = ("timeout", "allow_redirects", "verify", "auth", "files", "cookies")
+"""Of the package requests, which the platform does not have."""
+
+
 @pytest.mark.parametrize(
     ("statement", "kind", "message"),
     [
@@ -116,25 +120,6 @@ def test_what_python_warns_of_is_a_warning() -> None:
             "SystemExit",
             "exit (5)",
         ),
-    ],
-)
-def test_whatever_is_raised_is_an_answer(statement: str, kind: str, message: str) -> None:
-    """Also what ends a process elsewhere; nothing is changed, and the host is not asked."""
-    host = Host()
-    answer = of_tool(f"def tool():\n    {statement}", host=host, tools=["look_up"], state={"kept": 1})
-
-    assert (answer["error"]["type"], answer["state_delta"], host.calls) == (kind, UNCHANGED, [])
-    assert message in answer["error"]["message"]
-    assert "gcp_adk_store" not in answer["error"]["traceback"]
-    json.dumps(answer["error"], ensure_ascii=False).encode()
-
-
-KEYWORDS = ("timeout", "allow_redirects", "verify", "auth", "files", "cookies")
-
-
-@pytest.mark.parametrize(
-    ("statement", "kind", "message"),
-    [
         ("tools.look_up({'a': '\\ud800'})", "UnicodeEncodeError", "surrogates not allowed"),
         ("tools.look_up({'a': float('nan')})", "ValueError", "Out of range float values are not JSON"),
         ("ces_requests.get('https://a', params={'a': '\\ud800'})", "UnicodeEncodeError", "surrogates"),
@@ -147,9 +132,15 @@ KEYWORDS = ("timeout", "allow_redirects", "verify", "auth", "files", "cookies")
         ),
     ],
 )
-def test_what_cannot_be_sent_is_an_error(statement: str, kind: str, message: str) -> None:
-    """In the words of the platform, which has these keywords alone."""
-    test_whatever_is_raised_is_an_answer(statement, kind, message)
+def test_whatever_is_raised_is_an_answer(statement: str, kind: str, message: str) -> None:
+    """Also what ends a process elsewhere; nothing is changed, and the host is not asked."""
+    host = Host()
+    answer = of_tool(f"def tool():\n    {statement}", host=host, tools=["look_up"], state={"kept": 1})
+
+    assert (answer["error"]["type"], answer["state_delta"], host.calls) == (kind, UNCHANGED, [])
+    assert message in answer["error"]["message"]
+    assert "gcp_adk_store" not in answer["error"]["traceback"]
+    json.dumps(answer["error"], ensure_ascii=False).encode()
 
 
 @pytest.mark.parametrize(
