@@ -17,14 +17,7 @@ import pydantic
 
 from .callbacks import GUARDRAIL_GLOBALS, Subjects
 from .context import CallbackContext, ToolContext, Variables
-from .contract import (
-    CALLBACKS,
-    Answer,
-    Code,
-    Request,
-    RunError,
-    RunSettings,
-)
+from .contract import CALLBACKS, Answer, Request, RunError, RunSettings
 from .host_calls import AsyncTools, CallHost, HostCalls, Requests, Tools
 from .models import RequestError, fault_of, from_wire, plain, same_json, sendable, to_wire
 from .namespace import INTERNAL_MODULE, PUBLIC_MODULE, entries, runtime_names
@@ -93,7 +86,7 @@ def run(request: Mapping[str, Any], call_host: CallHost, show: Show) -> Answer:
         job = Job.of(request, warnings)
     except pydantic.ValidationError as exc:
         answer = _answer(describe(RequestError(fault_of(exc)), ()))
-    except (ValueError, TypeError) as exc:
+    except (*UNREADABLE, TypeError) as exc:
         answer = _answer(describe(exc, ()))
     else:
         answer = job.run(call_host, show)
@@ -103,10 +96,10 @@ def run(request: Mapping[str, Any], call_host: CallHost, show: Show) -> Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A request that was understood."""
+    """A request that was understood, with code that Python can read."""
 
     settings: RunSettings
-    code: Sequence[Code]
+    sources: Sequence[Source]
     variables: Variables
     args: dict[str, Any]
     """Of a tool."""
@@ -122,16 +115,18 @@ class Job:
 
         Raises:
             ValueError, TypeError: the request is not valid.
+            SyntaxError, RecursionError, MemoryError: its code is not.
         """
         checked = _checked(request)
+        settings = checked.get("settings", RunSettings())
         callback = checked.get("callback") if checked["kind"] == "callback" else None
         of_tool = callback is None or callback in {"before_tool", "after_tool"}
         given = checked.get("context", {})
         context = from_wire(ToolContext if of_tool else CallbackContext, given)
         before = given.get("state") or given.get("variables") or {}
         return cls(
-            settings=checked.get("settings", RunSettings()),
-            code=checked["code"],
+            settings=settings,
+            sources=[Source.of(code, settings) for code in checked["code"]],
             variables=Variables(context, dict(before), frozenset(given.get("withheldVariables", ()))),
             args=plain(checked.get("args", {}), "args"),
             subjects=Subjects.of(callback, checked, warnings.setdefault) if callback else None,
@@ -141,27 +136,23 @@ class Job:
 
     def run(self, call_host: CallHost, show: Show) -> Answer:
         """Return what became of it."""
-        try:
-            sources = [Source.of(code, self.settings) for code in self.code]
-        except UNREADABLE as exc:
-            return _answer(describe(exc, ()))
-        for source in sources:
+        for source in self.sources:
             if error := source.unknown_tool(self.tools):
                 return _answer(error)
             self.warnings.update(source.doubts)
         calls = HostCalls(call_host, self.variables)
         printed = Capture(show, self.settings.max_stdout_chars)
-        with shown_in_tracebacks(sources):
+        with shown_in_tracebacks(self.sources):
             try:
                 with standard_streams(printed) if self.settings.capture else nullcontext():
                     show("")  # a host that has given the run up refuses it, and has its streams again
-                    answer = self._succeeded(sources, calls)
+                    answer = self._succeeded(calls)
                 calls.check()
             except BaseException as exc:  # noqa: BLE001  # user code raises anything, SystemExit included
-                return _answer(describe(calls.ending or exc, [source.filename for source in sources]))
+                return _answer(describe(calls.ending or exc, [source.filename for source in self.sources]))
         return answer
 
-    def _succeeded(self, sources: Sequence[Source], calls: HostCalls) -> Answer:
+    def _succeeded(self, calls: HostCalls) -> Answer:
         """Return the answer of code that succeeds; raise its exception if it fails."""
         session, warn = self.variables.context, self.warnings.setdefault
         names = runtime_names(
@@ -174,9 +165,9 @@ class Job:
         answer = _answer()
         with entries(sys.modules, {name: names[name] for name in (PUBLIC_MODULE, INTERNAL_MODULE)}):
             if self.subjects is None:
-                answer["result"] = plain(self._returned(sources[0], names), "result")
+                answer["result"] = plain(self._returned(self.sources[0], names), "result")
             else:
-                answer["overridden_by"], answer["result"] = self._override(sources, self.subjects, names)
+                answer["overridden_by"], answer["result"] = self._override(self.subjects, names)
                 answer["changed"] = self.subjects.changed()
             answer["state_delta"] = self.variables.changes(warn, max_bytes=self.settings.max_variable_bytes)
             after = to_wire(session.actions, "actions")
@@ -196,11 +187,11 @@ class Job:
             return function(**keywords)
 
     def _override(
-        self, sources: Sequence[Source], subjects: Subjects, names: dict[str, Any]
+        self, subjects: Subjects, names: dict[str, Any]
     ) -> tuple[int | None, dict[str, Any] | None]:
         """Return which of the callbacks overrides and by what; the rest is not run."""
         names = {**names, **GUARDRAIL_GLOBALS} if subjects.guards else names
-        for index, source in enumerate(sources):
+        for index, source in enumerate(self.sources):
             override = subjects.override(self._returned(source, names), self.warnings.setdefault)
             if override is not None:
                 return index, override
