@@ -15,9 +15,9 @@ from tests.ces.conversation.apps import change, write_app, write_files
 FAULTY = 'def look(name: str, kind="a") -> dict:\n    return {}\n'
 
 
-def lint(*arguments: str) -> Result:
-    """Run the command on a wide terminal."""
-    return CliRunner().invoke(command, ["ces", "lint", *arguments], env={"COLUMNS": "250"})
+def run(*arguments: object, columns: int = 250) -> Result:
+    """Run a command about apps, by default on a wide terminal."""
+    return CliRunner().invoke(command, ["ces", *map(str, arguments)], env={"COLUMNS": f"{columns}"})
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_each_finding_has_its_place_as_compilers_write_it_and_its_fix_below(folder: Path) -> None:
     """Whole in the narrowest terminal, and an error ends it with 1."""
-    result = CliRunner().invoke(command, ["ces", "lint", str(folder)], env={"COLUMNS": "20"})
+    result = run("lint", folder, columns=20)
     first, fix, *_, summary = result.stdout.splitlines()
 
     assert 1 == result.exit_code
@@ -43,25 +43,25 @@ def test_what_others_wrote_steers_no_terminal(folder: Path) -> None:
     name = "\x1b[31mred"
     (folder / "tools" / name).mkdir(parents=True)
     (folder / "tools" / name / f"{name}.json").write_text('{"pythonFunction": {"name": "\\u001b[2J"}}')
-    result = lint(str(folder))
+    result = run("lint", folder)
 
     assert r"tools/\x1b[31mred/python_function" in result.stdout
     assert r"the code of the tool \x1b[2J is not there" in result.stdout
-    assert "\x1b" not in result.stdout + lint(str(folder), "--json").stdout
-    assert "\x1b" not in lint(str(folder), "--ignore", name).stderr
+    assert "\x1b" not in result.stdout + run("lint", folder, "--json").stdout
+    assert "\x1b" not in run("lint", folder, "--ignore", name).stderr
 
 
 def test_json_has_every_field(folder: Path) -> None:
     """Of each finding, in order. Warnings alone end it well, and so does code without a fault."""
-    found = json.loads(lint(str(folder), "--json").stdout)
+    found = json.loads(run("lint", folder, "--json").stdout)
 
     assert ["CES102", "CES104", "CES201"] == [each["code"] for each in found]
     assert {str(folder / "find.py")} == {each["path"] for each in found}
     assert {"path", "line", "column", "code", "severity", "says", "fix"} == set(found[0])
     assert (1, 21) == (found[2]["line"], found[2]["column"])
-    assert 0 == lint(str(folder), "--ignore", "CES102", "--ignore", "CES201").exit_code
+    assert 0 == run("lint", folder, "--ignore", "CES102", "--ignore", "CES201").exit_code
     (folder / "find.py").write_text('def find() -> dict:\n    """Find."""\n    return {}\n')
-    assert "1 tools and callbacks: 0 errors, 0 warnings" in lint(str(folder)).stdout
+    assert "1 tools and callbacks: 0 errors, 0 warnings" in run("lint", folder).stdout
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_what_cannot_be_looked_at_ends_it_with_2(
 ) -> None:
     """And says what to name instead."""
     monkeypatch.chdir(tmp_path)
-    result = lint(*arguments)
+    result = run("lint", *arguments)
 
     assert 2 == result.exit_code
     assert says in result.stderr
@@ -115,11 +115,6 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
     write_app(folder / "cxas_app" / "Shop", {"root": {}}, tools={"greet": BAD})
     return write_files(folder, {"evals/tool_tests/greet.yaml": TEST})
-
-
-def run(*arguments: object) -> Result:
-    """Run a command about apps."""
-    return CliRunner().invoke(command, ["ces", *map(str, arguments)], env={"COLUMNS": "200"})
 
 
 def faulty(*arguments: object) -> set[Path]:

@@ -47,10 +47,17 @@ class _Own:
 """
 
 
-def of_tool(source: str) -> list[Finding]:
-    """Return what is found in the code of a tool ``find``."""
+def of_tool(source: str, name: str = "find") -> list[Finding]:
+    """Return what is found in the code of a tool."""
     parsed = Parsed.of(source, "find.py")
-    return [parsed] if isinstance(parsed, Finding) else list(check_tool(parsed, "find"))
+    return [parsed] if isinstance(parsed, Finding) else list(check_tool(parsed, name))
+
+
+def of_callback(source: str, callback: Callback) -> list[Finding]:
+    """Return what is found in the code of a callback."""
+    parsed = Parsed.of(f"from typing import Any\n{source}", "code.py")
+    assert isinstance(parsed, Parsed)
+    return list(check_callback(parsed, callback))
 
 
 @pytest.mark.parametrize(
@@ -150,11 +157,9 @@ def test_names_that_code_binds_in_any_way_are_defined(code: str) -> None:
 def test_code_without_a_function_is_no_tool_and_names_of_tools_are_snake_case() -> None:
     """Code that Python cannot hold is reported by the error that it raises; some have no message."""
     assert ["CES101"] == [each.code for each in of_tool("import json\n")]
-    parsed = Parsed.of('def findIt() -> dict:\n    """Find it."""\n', "code.py")
-    assert isinstance(parsed, Parsed)
-    assert ["CES108"] == [each.code for each in check_tool(parsed, "findIt")]
-    found = Parsed.of("-" * 500_000 + "1", "code.py")
-    assert isinstance(found, Finding)
+    (spelt,) = of_tool('def findIt() -> dict:\n    """Find it."""\n', "findIt")
+    assert "CES108" == spelt.code
+    (found,) = of_tool("-" * 500_000 + "1")
     assert re.search(r"cannot read it: \w", found.says)
 
 
@@ -175,20 +180,14 @@ def test_a_callback_of_the_documented_form_passes(callback: Callback) -> None:
 def test_the_remedy_for_a_parameter_without_a_type_has_its_type() -> None:
     """As the platform hands it over."""
     source = "def before_model_callback(callback_context, llm_request):\n    pass\n"
-    parsed = Parsed.of(source, "code.py")
-    assert isinstance(parsed, Parsed)
-    found = check_callback(parsed, "before_model")
-
     assert ["annotate it: callback_context: CallbackContext", "annotate it: llm_request: LlmRequest"] == [
-        each.fix for each in found
+        each.fix for each in of_callback(source, "before_model")
     ]
 
 
 def codes(source: str, callback: Callback) -> list[str]:
     """Return the codes of what is found in a callback."""
-    parsed = Parsed.of(f"from typing import Any\n{source}", "code.py")
-    assert isinstance(parsed, Parsed)
-    return [each.code for each in check_callback(parsed, callback)]
+    return [each.code for each in of_callback(source, callback)]
 
 
 def of_line(line: str, *, imports: str = "") -> list[tuple[str, int]]:
