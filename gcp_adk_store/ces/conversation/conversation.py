@@ -1,6 +1,6 @@
 """Hold conversations with an exported app, on the sessions of a service; the app is one agent of ADK."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Any, Final, Protocol
@@ -30,6 +30,7 @@ from gcp_adk_store.ces.sandbox.interface import Sandbox
 from gcp_adk_store.ces.tools.declarations import MockConfig, Tool
 from gcp_adk_store.ces.tools.openapi import identifier
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
+from gcp_adk_store.kernel.operation import arguments_of
 from gcp_adk_store.kernel.process import Closing
 
 ENDED: Final = "an agent ended this session; begin another one"
@@ -161,6 +162,12 @@ def _identifier(app: AgentApp) -> str:
     return made
 
 
+def _require(method: Callable[..., object], **given: object) -> None:
+    """Raise an InvalidInputError if an argument of *method* is of another kind than it declares."""
+    for kind, value in arguments_of(method, (), given):
+        kind.require(value)
+
+
 class TakesTurns(Protocol):
     """Runs a runner as the only turn of a session, as ``store.turns`` does."""
 
@@ -225,8 +232,10 @@ class Conversation(Closing):
             variables: In place of the declared defaults, by name.
 
         Raises:
+            InvalidInputError: *variables* is no mapping.
             SessionExistsError: a session has that id.
         """
+        _require(Conversation.begin, variables=variables)
         state = {**self.agent.app.variables, **(variables or {})}
         made = await self._sessions.create_session(
             app_name=self.runner.app_name, user_id=user_id, session_id=session_id, state=state
@@ -251,7 +260,8 @@ class Conversation(Closing):
 
         Raises:
             SessionMissingError: the session does not exist.
-            InvalidInputError: an agent has ended the session; nothing was stored.
+            InvalidInputError: an agent has ended the session, or an argument is of another kind; nothing was
+                stored.
             StoreError: what the session service and the runtime may raise.
         """
         events = [event async for event in self.stream(said, key, variables=variables, mocks=mocks)]
@@ -273,6 +283,7 @@ class Conversation(Closing):
         mocks: MockConfig | None = None,
     ) -> AsyncIterator[Event]:
         """Yield the events of a turn as they are stored; as :meth:`send`."""
+        _require(Conversation.stream, said=said, variables=variables, mocks=mocks)
         place = SessionKey.of(key)
         if place.app != self.runner.app_name:
             raise InvalidInputError(f"the session {place} is not of the app {self.runner.app_name}")

@@ -273,6 +273,19 @@ async def test_adks_runner_runs_an_exported_app(converse: Converse) -> None:
         await conversation.send("Hi", "shop/ada/s1")
 
 
+@pytest.mark.parametrize("name", ["said", "variables", "mocks"])
+async def test_a_message_of_another_kind_is_refused(converse: Converse, name: str) -> None:
+    """By the name of what is wrong; nothing is stored."""
+    conversation = converse(converse.app({"root": {}}), ["Hello."])
+    key = await conversation.begin()
+
+    with pytest.raises(InvalidInputError, match=f"{name} must be .*, not int"):
+        await conversation.send(**{"said": "Hi", "key": key, name: 5})  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="variables must be a mapping or None, not str"):
+        await conversation.begin(variables="x")  # type: ignore[arg-type]
+    assert not (await stored(converse.sessions, key)).events
+
+
 async def test_a_late_response_belongs_to_no_turn_of_the_store(converse: Converse) -> None:
     """The lease of the turn that began the tool is over, and another turn may have followed."""
     slow = Gate({"result": 42})
