@@ -190,14 +190,6 @@ def rules_from(agent: AgentSpec, app: AgentApp) -> list[tuple[TransferRule, Agen
     return [(rule, target) for rule, target in found if target is not None]
 
 
-FAILED_PRECONDITION: Final = "FAILED_PRECONDITION"
-CALLBACK_FAILED: Final = "CALLBACK_FAILED"
-GUARDRAIL_TRIGGERED: Final = "GUARDRAIL_TRIGGERED"
-MODEL_FAILED: Final = "MODEL_FAILED"
-TURN_TOO_LONG: Final = "TURN_TOO_LONG"
-_TOO_LARGE: Final = "VariableTooLargeError"
-
-
 class TurnFailedError(Exception):
     """What ends a turn, and is in its last event."""
 
@@ -214,7 +206,7 @@ class GuardrailTriggeredError(TurnFailedError):
     """A guardrail stops the agent; the turn fails if the guardrail has no action."""
 
     def __init__(self, guardrail: GuardrailSpec, reason: str) -> None:
-        super().__init__(GUARDRAIL_TRIGGERED, f"{guardrail.name}: {reason}")
+        super().__init__("GUARDRAIL_TRIGGERED", f"{guardrail.name}: {reason}")
         self.guardrail = guardrail
 
 
@@ -236,8 +228,8 @@ def fallback_of(handling: ErrorHandling, events: Sequence[Event]) -> types.Conte
 
 def require_fitting(ran: Run) -> None:
     """Raise what the platform ends the turn with if a variable is too large."""
-    if ran.error is not None and ran.error.type == _TOO_LARGE:
-        raise TurnFailedError(FAILED_PRECONDITION, ran.error.message)
+    if ran.error is not None and ran.error.type == "VariableTooLargeError":
+        raise TurnFailedError("FAILED_PRECONDITION", ran.error.message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from google.genai.errors import APIError
 from typing_extensions import override
 
 from gcp_adk_store.ces.apps.agents import MENTION, AgentSpec
-from gcp_adk_store.ces.conversation.decisions import MODEL_FAILED, ModelFailedError, calls_of
+from gcp_adk_store.ces.conversation.decisions import ModelFailedError, calls_of
 from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.guest.models import NotJsonError, plain, sendable
 from gcp_adk_store.ces.host.invocation import CALL_ID
@@ -275,7 +275,7 @@ async def whole_response(model: BaseLlm, request: Mapping[str, Any]) -> LlmRespo
     async for response in model.generate_content_async(asked, stream=False):
         last = response
     if last is None:
-        raise ModelFailedError(MODEL_FAILED, f"the model {model.model} gave no response")
+        raise ModelFailedError("MODEL_FAILED", f"the model {model.model} gave no response")
     if last.error_code and not (last.content and last.content.parts):
         raise ModelFailedError(str(last.error_code), last.error_message or "the model failed")
     return last
@@ -291,7 +291,7 @@ def response_json(said: LlmResponse) -> dict[str, Any]:
     try:
         made: dict[str, Any] = plain(to_object(said, what, lenient=True), what)
     except (InvalidInputError, NotJsonError) as exc:
-        raise ModelFailedError(MODEL_FAILED, str(exc)[:MOST_SAID]) from exc
+        raise ModelFailedError("MODEL_FAILED", str(exc)[:MOST_SAID]) from exc
     return made
 
 

@@ -115,7 +115,7 @@ class Turn:
             if self._next is None or self._is_over:
                 return
             self.agent, self._next = self._next, None
-        raise TurnFailedError(decisions.TURN_TOO_LONG, f"more than {MOST_TRANSFERS} transfers in one turn")
+        raise TurnFailedError("TURN_TOO_LONG", f"more than {MOST_TRANSFERS} transfers in one turn")
 
     async def _agent_or_guardrail_answers(self) -> AsyncIterator[Event | None]:
         try:
@@ -151,7 +151,7 @@ class Turn:
         if content is None:
             raise exc
         self._next, self._is_over = None, bool(calls_of(content))
-        code = str(exc.code) if isinstance(exc, decisions.ModelFailedError) else decisions.MODEL_FAILED
+        code = str(exc.code) if isinstance(exc, decisions.ModelFailedError) else "MODEL_FAILED"
         return self._event(content, error_code=code, error_message=str(exc)[: models.MOST_SAID])
 
     async def _guard(self, kind: str, **subjects: Any) -> None:
@@ -222,9 +222,7 @@ class Turn:
         """Return the request as callbacks left it, and what overrides the model."""
         self._model_calls += 1
         if self._model_calls > MOST_MODEL_CALLS:
-            raise TurnFailedError(
-                decisions.TURN_TOO_LONG, f"more than {MOST_MODEL_CALLS} model calls in one turn"
-            )
+            raise TurnFailedError("TURN_TOO_LONG", f"more than {MOST_MODEL_CALLS} model calls in one turn")
         request = await self._request()
         before = await self._callbacks("before_model", llm_request=request)
         if before is None:
@@ -364,10 +362,10 @@ class Turn:
         try:
             ran = await self.runtime.run_callback(kind, code, self.held.key, **subjects, **self._options())
         except SandboxRunError as exc:
-            raise TurnFailedError(decisions.CALLBACK_FAILED, f"{what}: {exc}") from exc
+            raise TurnFailedError("CALLBACK_FAILED", f"{what}: {exc}") from exc
         decisions.require_fitting(ran)
         if ran.error is not None:
-            raise TurnFailedError(decisions.CALLBACK_FAILED, f"{what}: {ran.error}")
+            raise TurnFailedError("CALLBACK_FAILED", f"{what}: {ran.error}")
         return ran
 
     def _options(self) -> dict[str, Any]:
@@ -388,9 +386,7 @@ class Turn:
             condition, str(condition.name), {}, self.held.key, **self._options()
         )
         if ran.error is not None:
-            raise TurnFailedError(
-                decisions.CALLBACK_FAILED, f"a transfer rule of {self.agent.name}: {ran.error}"
-            )
+            raise TurnFailedError("CALLBACK_FAILED", f"a transfer rule of {self.agent.name}: {ran.error}")
         return bool(ran.result)
 
     async def _request(self) -> dict[str, Any]:
