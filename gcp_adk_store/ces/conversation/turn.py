@@ -41,11 +41,6 @@ class TurnConfig(RunConfig):
     """Answers to calls of tools."""
 
 
-def _first(*values: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return the first that is not None: what a callback emptied is empty, and not what it was."""
-    return next(value for value in values if value is not None)
-
-
 def _answer(call: types.FunctionCall, response: dict[str, Any]) -> types.Part:
     made = types.FunctionResponse(id=call.id, name=call.name, response=response)
     return types.Part(function_response=made)
@@ -227,7 +222,7 @@ class Turn:
         before = await self._callbacks("before_model", llm_request=request)
         if before is None:
             return request, None
-        return dict(_first(before.llm_request, request)), before.override
+        return dict(before.llm_request or {}), before.override
 
     async def _modelled(self, request: Mapping[str, Any]) -> tuple[Mapping[str, Any], LlmResponse]:
         """Return what the model says, as callbacks left it, and as it came."""
@@ -238,7 +233,8 @@ class Turn:
         response: Mapping[str, Any] = models.response_json(said)
         after = await self._callbacks("after_model", llm_response=response)
         if after is not None:
-            response = _first(after.override, after.llm_response, response)
+            # What a callback emptied is empty, and not what it was.
+            response = (after.llm_response if after.override is None else after.override) or {}
         return response, said
 
     async def _say(
@@ -325,12 +321,12 @@ class Turn:
         before = await self._callbacks("before_tool", args=args, **about)
         response: Mapping[str, Any] | None = None
         if before is not None:
-            args, response = dict(_first(before.args, args)), before.override
+            args, response = dict(before.args or {}), before.override
         if response is None:
             response = await self._tool_ran(name, args, call_id)
         after = await self._callbacks("after_tool", args=args, tool_response=response, **about)
         if after is not None:
-            response = _first(after.override, after.tool_response, response)
+            response = (after.tool_response if after.override is None else after.override) or {}
         return dict(response)
 
     async def _tool_ran(self, name: str, args: dict[str, Any], call_id: str) -> Mapping[str, Any]:
