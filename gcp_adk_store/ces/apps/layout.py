@@ -1,6 +1,6 @@
 """Say where an app has its files, and load its tools and callbacks from there."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -182,18 +182,17 @@ def load_code(path: Path) -> CodeFile:
         raise InvalidInputError(f"{path} is not UTF-8; save it as UTF-8: {exc}") from exc
 
 
-def _of_toolset(toolset: Toolset) -> Iterator[Tool]:
+def _of_toolset(toolset: Toolset) -> list[Tool]:
     why = f"is a tool of the {toolset.kind} {toolset.name}, {ELSEWHERE}"
     try:
         if not toolset.kind:
-            yield OpenApiTool.from_spec(
+            made = OpenApiTool.from_spec(
                 toolset.spec,
                 display_name=toolset.name,
                 server=toolset.server or None,
                 authentication=Authentication.of(toolset.authentication, toolset.name, toolset.credential),
             )
-            return
+            return [made]
     except InvalidInputError as exc:  # such as a server that is filled in when the app is deployed
         why = f"cannot be called here: {exc}"
-    for name in sorted(toolset.tool_names):
-        yield stand_in(name, why)
+    return [stand_in(name, why) for name in sorted(toolset.tool_names)]

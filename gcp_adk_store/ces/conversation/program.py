@@ -246,9 +246,8 @@ class Program:
             InvalidInputError: a file cannot be read, or a condition is not valid.
         """
         given = by_name(tools)
-        own = [
-            tool for tool in load_tools(app, use_fakes=use_fakes) if not set(by_name([tool])) & given.keys()
-        ]
+        loaded = load_tools(app, use_fakes=use_fakes)
+        own = [tool for tool in loaded if not by_name([tool]).keys() & given.keys()]
         callees = {**by_name(own), **given}
         callbacks: dict[tuple[str, str], tuple[CodeFile, ...]] = {}
         for each in app.callbacks:

@@ -7,7 +7,7 @@ import pytest
 
 from gcp_adk_store import InvalidInputError
 from gcp_adk_store.ces import ScriptedModel, read_app
-from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.apps import write_app, write_files
 from tests.ces.conversation.conftest import Converse, offered
 from tests.support.documents import ROOT
 
@@ -87,12 +87,14 @@ async def test_agents_that_hand_over_without_end_are_stopped(converse: Converse)
         {"expressionCondition": {"expression": "verified == true"}},
         {"pythonCodeCondition": {"pythonCode": "get_variable('verified')"}},
         {"pythonCodeCondition": {"pythonCode": "def ready(ctx):\n    return ctx.variables['verified']\n"}},
+        {"pythonCodeCondition": {"pythonCode": "agents/rule.py"}},
     ],
 )
 async def test_a_rule_forces_a_transfer_if_it_holds(converse: Converse, condition: dict[str, Any]) -> None:
     """Before the model is asked."""
     rule = {"childAgent": "billing", "direction": "PARENT_TO_CHILD", "deterministicTransfer": condition}
-    conversation = converse(family(converse.new_folder(), transferRules=[rule]), ["Root.", "Billing."])
+    folder = write_files(converse.new_folder(), {"agents/rule.py": "context.variables['verified']"})
+    conversation = converse(family(folder, transferRules=[rule]), ["Root.", "Billing."])
 
     without = await conversation.send("Hi", await conversation.begin())
     forced = await conversation.send("Hi", await conversation.begin(variables={"verified": True}))
