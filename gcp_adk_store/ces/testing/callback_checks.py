@@ -211,18 +211,14 @@ class _File:
             case {"outcome": content}:
                 self._outcomes.append(self._outcome(content))
             case {"callback": content}:
-                return await self._ran(_ASKED.validate_python(content))
+                try:
+                    ran = await self._run(_ASKED.validate_python(content))
+                except (InvalidInputError, OverloadedError, SandboxRunError) as exc:
+                    return {"failed": str(exc)}
+                return {"run": {**asdict(ran), "changed": sorted(ran.changed)}}
             case _:
                 raise ValueError(f"it is of no known kind: {str([*message])[:80]}")
         return {}
-
-    async def _ran(self, asked: Asked) -> dict[str, Any]:
-        """Run a callback for a test, and return what came of it, or why nothing did."""
-        try:
-            ran = await self._run(asked)
-        except (InvalidInputError, OverloadedError, SandboxRunError) as exc:
-            return {"failed": str(exc)}
-        return {"run": {**asdict(ran), "changed": sorted(ran.changed)}}
 
     async def _run(self, asked: Asked) -> CallbackRun:
         """Run the callback beside the test on a session of its own."""

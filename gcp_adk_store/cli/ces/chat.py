@@ -176,9 +176,7 @@ async def _talk(
         elif said:
             turn = await conversation.send(said, key)
             failed = failed or turn.error is not None
-            _show(turn)
-            if not log:
-                _show_trouble(turn, warned)
+            _show(turn, warned, log=log)
             if turn.ended:
                 click.echo("the session has ended", err=True)
                 break
@@ -225,18 +223,18 @@ async def _shown(
             return _HELP
 
 
-def _show_trouble(turn: "ces.ConversationTurn", warned: set[str]) -> None:
-    """Show the end of each failure in *turn*, and each warning that is not among those *warned* of."""
-    for log in turn.logs:
-        new_lines = [each for each in log.warnings if each not in warned]
-        warned.update(new_lines)
-        new_lines += [f"{log.failure.splitlines()[-1]} (/log shows all of it)"] if log.failure else []
-        for each in new_lines:
-            click.echo(visible(f"{log.agent}: {log.what}: {each}"), err=True)
+def _show(turn: "ces.ConversationTurn", warned: set[str], *, log: bool) -> None:
+    """Show what agents said, and why the turn failed.
 
-
-def _show(turn: "ces.ConversationTurn") -> None:
+    Without *log*, also the end of each failure of code, and each warning that is not among those *warned* of.
+    """
     for author, text in turn.said:
         click.echo(visible(f"{author}: {text}"))
     if turn.error is not None:
         click.echo(visible(f"the turn failed: {turn.error}"), err=True)
+    for run in () if log else turn.logs:
+        new_lines = [each for each in run.warnings if each not in warned]
+        warned.update(new_lines)
+        new_lines += [f"{run.failure.splitlines()[-1]} (/log shows all of it)"] if run.failure else []
+        for each in new_lines:
+            click.echo(visible(f"{run.agent}: {run.what}: {each}"), err=True)

@@ -249,9 +249,7 @@ async def evaluate(folder: Path, app: Path, *, chosen: _EvaluateOptions) -> Resu
 def _places(whole: Path, app: Path) -> list[Path]:
     """Return the folders that may have evaluations: of the project and of the app."""
     project = app.parent.parent if app.parent.name == "cxas_app" else whole
-    found = (
-        parent / name for parent in dict.fromkeys((project, whole, app)) for name in ("evals", "evaluations")
-    )
+    found = (parent / name for parent in (project, whole, app) for name in ("evals", "evaluations"))
     return list(dict.fromkeys(place for place in found if place.is_dir()))
 
 

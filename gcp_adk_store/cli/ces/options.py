@@ -244,13 +244,6 @@ class CodeOptions(Options):
             )
         return app
 
-    def http(self) -> "ces.HttpPolicy":
-        """Return where requests may go; naming this machine allows it."""
-        from gcp_adk_store.ces.http.policy import AllowedHost  # noqa: PLC0415  # of the extra
-
-        loopback = any(AllowedHost.of(each).is_here for each in self.allow_host)
-        return ces.HttpPolicy(allow=self.allow_host, allow_loopback=loopback)
-
     def settings(self) -> "ces.RuntimeSettings":
         """Return the settings of code.
 
@@ -280,8 +273,11 @@ class CodeOptions(Options):
 
     def runtime(self, sandbox: "Sandbox | None" = None) -> dict[str, Any]:
         """Return the options of a runtime, by name; without *sandbox* it opens its own."""
+        from gcp_adk_store.ces.http.policy import AllowedHost  # noqa: PLC0415  # of the extra
+
+        is_here = any(AllowedHost.of(each).is_here for each in self.allow_host)
         return {
-            "http": self.http(),
+            "http": ces.HttpPolicy(allow=self.allow_host, allow_loopback=is_here),
             "sandbox": sandbox or self.sandbox,
             "settings": self.settings(),
             "mocks": None if self.mocks is None else ces.MockConfig.from_json(self.mocks),
