@@ -24,28 +24,22 @@ _NO_XML: Final = {0xFFFE: "\\ufffe", 0xFFFF: "\\uffff"}
 
 
 def junit_xml(outcomes: Sequence[Outcome], suite_name: str = "ces test") -> bytes:
-    """Return *outcomes* as one suite, in UTF-8; characters that XML cannot have are escaped."""
+    """Return *outcomes* as one suite; what XML cannot have, or controls a terminal, is escaped."""
     root = ET.Element("testsuites")
     took = sum(each.duration_s for each in outcomes)
     suite = ET.SubElement(root, "testsuite", name=suite_name, tests=str(len(outcomes)), time=f"{took:.3f}")
     for status, name in (("failed", "failures"), ("error", "errors"), ("skipped", "skipped")):
         suite.set(name, str(sum(each.status == status for each in outcomes)))
     for each in outcomes:
-        case = ET.SubElement(suite, "testcase", line=str(each.line), time=f"{each.duration_s:.3f}")
-        named = {"classname": each.subject or each.path, "name": each.name, "file": each.path}
-        for name, text in named.items():
-            case.set(name, xml_text(text))
+        place = {"classname": each.subject or each.path, "name": each.name, "file": each.path}
+        case = ET.SubElement(suite, "testcase", place, line=str(each.line), time=f"{each.duration_s:.3f}")
         if each.status in _ELEMENTS:
-            says = xml_text("\n".join(each.says))
+            says = "\n".join(each.says)
             ET.SubElement(case, _ELEMENTS[each.status], message=says.partition("\n")[0]).text = says
         if each.stdout:
-            ET.SubElement(case, "system-out").text = xml_text(each.stdout)
-    return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
-
-
-def xml_text(text: str) -> str:
-    """Return *text* without characters that XML cannot have, or that control a terminal."""
-    return visible(text).translate(_NO_XML)
+            ET.SubElement(case, "system-out").text = each.stdout
+    text = visible(ET.tostring(root, encoding="unicode")).replace("&#13;", r"\r").translate(_NO_XML)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}'.encode()
 
 
 _COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped": "yellow"}

@@ -141,8 +141,9 @@ def test_a_report_has_ten_thousand_tests_and_counts_the_others() -> None:
 
 def test_a_report_is_xml_whatever_code_printed() -> None:
     """Also what XML cannot have."""
-    said = "\0\x1b\ud800\ufffe<&]]>\n\U0001f600"
+    said = "\0\x1b\ud800\ufffe<&]]>\ra\n\U0001f600"
     bad = Outcome(path="a.yaml", line=1, name=said, subject="a", status="error", says=(said,), stdout=said)
     (suite,) = ET.fromstring(junit_xml([bad]))  # noqa: S314  # our own
 
-    assert "\\x00\\x1b\\ud800\\ufffe<&]]>\n\U0001f600" == suite[0].findtext("system-out")
+    for found in (suite[0].findtext("system-out"), suite[0].get("name")):
+        assert "\\x00\\x1b\\ud800\\ufffe<&]]>\\ra\n\U0001f600" == found
