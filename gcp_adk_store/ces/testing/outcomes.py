@@ -20,17 +20,15 @@ class Case:
     subject: str
     """The tool, the callback and its agent, or the file of an evaluation."""
 
-    def ended(
-        self, status: Status, says: Iterable[str], *, stdout: str = "", began: float | None = None
-    ) -> "Outcome":
-        """Return what became of it; *began* is by ``time.perf_counter``, None if it did not begin."""
+    def ended(self, status: Status, says: Iterable[str], *, stdout: str, began: float) -> "Outcome":
+        """Return what became of it; *began* is by ``time.perf_counter``."""
         where = {each.name: getattr(self, each.name) for each in fields(Case)}
         return Outcome(
             **where,
             status=status,
             says=tuple(says),
             stdout=stdout,
-            duration_s=0.0 if began is None else time.perf_counter() - began,
+            duration_s=time.perf_counter() - began,
         )
 
 

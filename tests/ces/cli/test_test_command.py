@@ -294,7 +294,7 @@ def test_a_failed_expectation_says_where_and_what(app: Path, outcomes: dict[str,
         == outcomes["raises unexpectedly"]["says"][0]
     )
     assert "ZeroDivisionError: division by zero" in outcomes["raises unexpectedly"]["says"][1]
-    assert ["unknown tool double; known: half, slow, web_search"] == outcomes["nobody"]["says"]
+    assert ["unknown tool 'double'; known: half, slow, web_search"] == outcomes["nobody"]["says"]
     assert ["the app declares no variable other with a default"] == outcomes["undeclared"]["says"]
 
     wrong, raised = outcomes["test_wrong"], outcomes["test_that_raises"]
