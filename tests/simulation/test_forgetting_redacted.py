@@ -6,8 +6,9 @@ from typing import Final
 from google.adk.events import Event
 from google.adk.sessions import Session
 
-from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, World, simulate
 from tests.simulation.events import nothing
+from tests.simulation.fated import Fated
 from tests.simulation.fleet import Actor, Fleet, key
 from tests.simulation.journal import Outcome
 from tests.simulation.raw import require_sound
@@ -69,10 +70,9 @@ def test_the_memory_of_a_redacted_event_does_not_come_back() -> None:
 
 async def a_turn_that_waits_elsewhere(world: World) -> None:
     """A message is redacted while the process that stored it waits for the end of its turn to remember it."""
-    service = Service(world)
-    plain = service.beside()
+    one = Fated(world, index_on_append=True)
+    plain, store = one.service.beside(), one.store
     session = await plain.sessions.create_session(**key("one"))
-    store = service.store_of(world.process("agent"), index_on_append=True)
     question = Event(id="question", author="user", content=spoken("question"))
     await store.sessions.append_event(session, question)
     await plain.redact_event(**key("one"), event_id="question", reason="asked for", memories=True)
@@ -81,7 +81,7 @@ async def a_turn_that_waits_elsewhere(world: World) -> None:
     await store.sessions.append_event(answered, Event(id="answer", author="agent", content=spoken("answer")))
     await store.sessions.flush()
     listed = (await plain.memory.list_memories(**KEY)).memories
-    assert [one.id for one in listed] == ["answer"]
+    assert [each.id for each in listed] == ["answer"]
 
 
 def test_an_event_that_waits_to_be_remembered_is_not_after_its_redaction() -> None:

@@ -9,8 +9,9 @@ from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store import SessionLimits
-from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
+from gcp_adk_store.testing.simulation import Faults, World, simulate
 from tests.simulation.events import said
+from tests.simulation.fated import Fated
 from tests.simulation.fleet import LIMITS, Actor, Fleet, key
 from tests.simulation.journal import Journal, Outcome
 from tests.simulation.raw import require_sound, require_whole
@@ -107,19 +108,18 @@ def test_an_event_that_is_delivered_again_is_stored_once(*, seals: bool) -> None
 
 async def recognised_by_a_handle(world: World) -> None:
     """A process gets a sealed event again through a handle that holds it, then through one that does not."""
-    service = Service(world)
-    plain = service.beside(session_limits=LIMITS)
-    session = await plain.sessions.create_session(**key("one"))
+    one = Fated(world, session_limits=LIMITS)
+    plain, store = one.plain, one.store
+    session = await one.fill()
     for name in ("a", "b7", "c7", "d7"):
         await plain.sessions.append_event(session, event_of(name))
-    store = service.store_of(world.process("other"), session_limits=LIMITS)
 
     async def requests_to_deliver(config: GetSessionConfig | None) -> list[str]:
         held = await store.sessions.get_session(**key("one"), config=config)
         assert held is not None
         before = len(world.trace)
         await store.sessions.append_event(held, event_of("a"))
-        return [line.split()[2] for line in world.trace[before:] if line.split()[1] == "other:"]
+        return [line.split()[2] for line in world.trace[before:] if line.split()[1] == "caller:"]
 
     through_full = await requests_to_deliver(None)
     through_blind = await requests_to_deliver(NEWEST)
