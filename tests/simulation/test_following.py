@@ -44,6 +44,7 @@ async def follow(store: Store, seen: list[str]) -> None:
                 async for each in events:
                     seen.append(each.event.id)
                     cursor = each.cursor
+            raise AssertionError("a stream ended although its session did not")
         except SessionMissingError:
             return
         except StoreError:
