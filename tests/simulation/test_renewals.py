@@ -28,7 +28,7 @@ async def act(actor: Actor, step: int) -> None:
     held = await actor.read("one")
     if held is not None:
         large = random.choice(["first ", "second "]) * 99
-        await actor.append(held, event_of(name, 900, name.encode() * 90, large=large))
+        await actor.append(held, event_of(name, 900, name.encode() * 200, large=large))
 
 
 async def expire(service: Service) -> None:
