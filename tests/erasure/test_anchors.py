@@ -35,6 +35,12 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
         yield store
 
 
+@pytest.fixture
+def where(tmp_path: Path) -> str:
+    """The folder of the anchors."""
+    return f"{tmp_path / 'anchors'}"
+
+
 async def make(store: Store, text: str, count: int = 9) -> None:
     """Make a session whose events say *text*."""
     session = await store.sessions.create_session(**WHO)
@@ -48,9 +54,8 @@ async def append(store: Store, text: str) -> None:
     await store.sessions.append_event(session, said(text))
 
 
-async def test_what_was_anchored_is_proven(store: Store, tmp_path: Path) -> None:
+async def test_what_was_anchored_is_proven(store: Store, tmp_path: Path, where: str) -> None:
     """Each head takes one object, and a second run takes none; later events go beyond the newest anchor."""
-    where = f"{tmp_path / 'anchors'}"
     first = await store.anchor(app_name="app", anchors=where)
     again = await store.anchor(app_name="app", user_id="user", anchors=where)
     await append(store, "later")
@@ -64,9 +69,8 @@ async def test_what_was_anchored_is_proven(store: Store, tmp_path: Path) -> None
     assert [] == traces(in_folder(tmp_path / "anchors"), "user")
 
 
-async def test_an_anchor_shows_a_history_that_was_written_anew(store: Store, tmp_path: Path) -> None:
+async def test_an_anchor_shows_a_history_that_was_written_anew(store: Store, where: str) -> None:
     """Its own chain is right, and an older anchor still proves the first events."""
-    where = f"{tmp_path / 'anchors'}"
     await store.anchor(app_name="app", anchors=where)
     await append(store, "said")
     await store.anchor(app_name="app", anchors=where)
@@ -83,9 +87,8 @@ async def test_an_anchor_shows_a_history_that_was_written_anew(store: Store, tmp
     assert (9, "rewritten") == (broken.position, broken.change)
 
 
-async def test_a_restore_is_reported_as_such(store: Store, tmp_path: Path) -> None:
+async def test_a_restore_is_reported_as_such(store: Store, where: str) -> None:
     """Its events are gone for good, so the anchor does not fit."""
-    where = f"{tmp_path / 'anchors'}"
     await store.anchor(app_name="app", anchors=where)
     await store.restore_session(**WHO, at=Point.position(4))
 
@@ -95,7 +98,7 @@ async def test_a_restore_is_reported_as_such(store: Store, tmp_path: Path) -> No
     assert "it was restored 1 times" in broken.says
 
 
-async def test_sessions_that_cannot_be_anchored_are_counted(store: Store, tmp_path: Path) -> None:
+async def test_sessions_that_cannot_be_anchored_are_counted(store: Store, where: str) -> None:
     """Those of another format, too; the others are anchored, and one that has ended is none of them."""
     for session_id, fields in (("old", {"format": 1}), ("bad", {"format": "x"})):
         who = {**WHO, "session_id": session_id}
@@ -104,14 +107,13 @@ async def test_sessions_that_cannot_be_anchored_are_counted(store: Store, tmp_pa
 
     await store.sessions.create_session(**{**WHO, "session_id": "ended"}, ttl_seconds=1)
     with in_days(1):
-        report = await store.anchor(app_name="app", anchors=f"{tmp_path / 'anchors'}")
+        report = await store.anchor(app_name="app", anchors=where)
 
     assert AnchorReport(sessions=3, written=1, unreadable=2) == report
 
 
-async def test_what_is_missing_or_half_given_is_an_error(store: Store, tmp_path: Path) -> None:
+async def test_what_is_missing_or_half_given_is_an_error(store: Store, tmp_path: Path, where: str) -> None:
     """Nothing is written."""
-    where = f"{tmp_path / 'anchors'}"
     with pytest.raises(InvalidInputError, match="needs user_id"):
         await store.anchor(app_name="app", session_id="s", anchors=where)
     with pytest.raises(SessionMissingError):

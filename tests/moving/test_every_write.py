@@ -204,7 +204,7 @@ async def test_versions_that_a_rewind_removed_are_copied_as_such(kind: str) -> N
 
 
 async def test_verify_finds_a_session_that_was_lost_after_its_copy(tmp_path: Path) -> None:
-    """A ledger that knows it does not hide that; the copy makes it again."""
+    """A ledger that knows it, which nothing is read again for, does not hide that; a copy makes it again."""
     sessions, _ = await source_of_everything()
     async with Store.local(":memory:") as store:
         await copy(sessions, store.sessions, app_name=APP, resume=tmp_path / "ledger")
@@ -212,5 +212,5 @@ async def test_verify_finds_a_session_that_was_lost_after_its_copy(tmp_path: Pat
         unseen = await copy(sessions, store.sessions, app_name=APP, resume=tmp_path / "ledger")
         report = await copy(sessions, store.sessions, app_name=APP, resume=tmp_path / "ledger", verify=True)
 
-        assert (0, 0) == (unseen.copied, unseen.verified)
+        assert (3, 0, 0, 0) == (unseen.listed, unseen.copied, unseen.unchanged, unseen.verified)
         assert (1, 3, True) == (report.copied, report.verified, report.is_complete)

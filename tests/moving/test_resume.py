@@ -115,16 +115,6 @@ async def test_a_session_of_many_megabytes_takes_several_commits(monkeypatch: py
         assert ([], []) == (await faults_in(store), garbage)
 
 
-async def test_a_finished_session_is_not_read_again(tmp_path: Path) -> None:
-    """With a ledger, the second call lists and reads nothing else."""
-    async with Store.local(":memory:") as one, Store.local(":memory:") as other:
-        await fill(one.sessions, [("u", f"s{number}", many(3)) for number in range(5)])
-        await copy(one.sessions, other.sessions, app_name=APP, resume=tmp_path / "ledger")
-        report = await copy(one.sessions, other.sessions, app_name=APP, resume=tmp_path / "ledger")
-
-        assert (5, 0, 0) == (report.listed, report.copied, report.unchanged)
-
-
 async def test_redactors_of_the_target_do_not_see_what_is_copied() -> None:
     """Neither a whole session nor the events that it lacks; so the next copies find it as they wrote it."""
     events = many(6)

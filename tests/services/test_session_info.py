@@ -286,8 +286,8 @@ async def test_pages_hold_sessions_with_all_labels_that_were_updated_later(shop:
             ]
 
 
-async def test_a_filter_that_makes_no_sense_is_refused(shop: SessionService) -> None:
-    """As is a cursor of another one, which would skip sessions in silence; the order of labels is none."""
+async def test_a_cursor_of_another_filter_is_refused(shop: SessionService) -> None:
+    """It would skip sessions in silence; the order of labels is none."""
     request: dict[str, Any] = {"app_name": APP, "labels": {"team": "x", "three": "0"}, "page_size": 1}
     page = await shop.list_sessions_page(**request)
     change: dict[str, Any]
@@ -305,12 +305,3 @@ async def test_a_filter_that_makes_no_sense_is_refused(shop: SessionService) -> 
     turned = {**request, "labels": {"three": "0", "team": "x"}}
 
     assert await shop.list_sessions_page(**turned, cursor=page.next_cursor) is not None
-    for change, message in (
-        ({"updated_after": "5"}, "updated_after must be a number or None, not str"),
-        ({"updated_after": float("nan")}, "updated_after is nan"),
-        ({"labels": {"a": None}}, r"labels\['a'\] must be a string, not NoneType"),
-        ({"labels": {"a b": "x"}}, "the name 'a b' of 3 characters"),
-        ({"labels": ["a"]}, "labels must be a mapping"),
-    ):
-        with pytest.raises(InvalidInputError, match=message):
-            await shop.list_sessions_page(app_name=APP, **change)
