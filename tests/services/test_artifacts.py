@@ -5,12 +5,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-import requests
-import urllib3
 from google.adk.artifacts import GcsArtifactService as AdkGcsArtifactService
 from google.adk.errors.input_validation_error import InputValidationError
 from google.auth.credentials import AnonymousCredentials
-from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
 from google.genai import types
 
@@ -22,6 +19,8 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.testing.conformance.running import binary, file, reference, text
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
+from gcp_adk_store.testing.faults import Refuse, from_nth, only
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.services.conftest import WHO
 
 REPORT: dict[str, Any] = {**WHO, "filename": "report.txt"}
@@ -176,61 +175,36 @@ async def test_a_missing_bucket_is_named_with_the_command_that_makes_it(
     await nowhere.close()
 
 
-class Refuses(requests.adapters.HTTPAdapter):
-    """Answers requests of some methods as to somebody who may not; all others go on."""
-
-    def __init__(self, *methods: str) -> None:
-        super().__init__()
-        self._methods = methods
-
-    def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
-        """Answer, or send."""
-        if request.method not in self._methods:
-            return super().send(request, *args, **options)
-        response = requests.Response()
-        response.status_code, response.request, response.url = 403, request, request.url or ""
-        response.raw = urllib3.HTTPResponse(
-            io.BytesIO(b'{"error": {"message": "secret"}}'), preload_content=False
-        )
-        return response
-
-
 @pytest.mark.emulators
 @pytest.mark.parametrize(
-    ("call", "method", "permission"),
+    ("call", "asks", "permission"),
     [
-        (lambda service: service.load_artifact(**REPORT, version=0), "GET", "storage.objects.get"),
-        (lambda service: service.list_versions(**REPORT), "GET", "storage.objects.list"),
-        (lambda service: service.open_artifact(**REPORT, version=0), "GET", "storage.objects.get"),
-        (
-            lambda service: service.save_artifact(**REPORT, artifact=text("1")),
-            "POST",
-            "storage.objects.create",
-        ),
-        (lambda service: service.delete_artifact(**REPORT), "DELETE", "storage.objects.delete"),
-        (lambda service: service.copy_artifact(**REPORT, to_filename="b"), "POST", "storage.objects.create"),
+        (lambda service: service.load_artifact(**REPORT, version=0), "metadata", "get"),
+        (lambda service: service.list_versions(**REPORT), "list", "list"),
+        (lambda service: service.open_artifact(**REPORT, version=0), "metadata", "get"),
+        (lambda service: service.save_artifact(**REPORT, artifact=text("1")), "upload", "create"),
+        (lambda service: service.delete_artifact(**REPORT), "delete", "delete"),
+        (lambda service: service.copy_artifact(**REPORT, to_filename="b"), "rewrite", "create"),
     ],
 )
 async def test_who_may_not_gets_the_permission_and_the_bucket(
-    artifacts: GcsArtifactService,
+    storage_proxy: StorageProxy,
+    adk_store_bucket: str,
     call: Callable[[GcsArtifactService], Awaitable[object]],
-    method: str,
+    asks: str,
     permission: str,
 ) -> None:
     """And the role that has it; what the server said stays in the cause."""
-    await artifacts.save_artifact(**REPORT, artifact=text("0"))
-    http = AuthorizedSession(AnonymousCredentials())
-    http.mount("http://", Refuses(method))
-    client = Client(project="demo", credentials=AnonymousCredentials(), _http=http)
-    service = GcsArtifactService(artifacts.bucket_name, client=client)
-    with pytest.raises(AccessDeniedError) as caught:
-        await call(service)
-    await service.close()
+    async with GcsArtifactService(adk_store_bucket) as service:
+        await service.save_artifact(**REPORT, artifact=text("0"))
+        storage_proxy.plan = only(asks, from_nth(0, Refuse("PERMISSION_DENIED")))
+        with pytest.raises(AccessDeniedError) as caught:
+            await call(service)
 
-    assert f"bucket '{artifacts.bucket_name}' on the emulator at " in str(caught.value)
-    advice = f": Forbidden; this identity lacks {permission} on it; grant roles/storage.objectUser"
+    assert f"bucket '{adk_store_bucket}' on the emulator at " in str(caught.value)
+    advice = f": Forbidden; this identity lacks storage.objects.{permission} on it; grant roles/storage."
     assert advice in str(caught.value)
-    assert "secret" not in str(caught.value)
+    assert "on purpose" not in str(caught.value)
 
 
 async def test_missing_credentials_name_the_ways_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
