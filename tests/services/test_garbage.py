@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import grpc
 import pytest
 import requests
 from click.testing import CliRunner
@@ -29,6 +28,8 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.sessions.lifecycle.format import note_write
 from gcp_adk_store.testing.conformance.running import event
 from gcp_adk_store.testing.emulators import Emulator
+from gcp_adk_store.testing.faults import Refuse, from_nth, no_faults, only
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.services.conftest import APP, USER, WHO, Connect, on_emulators, picture
 from tests.support.clock import in_days
 from tests.support.stored import change, overwrite, session_path
@@ -120,33 +121,24 @@ async def test_what_a_session_left_that_firestore_removed_is_found(service: Sess
     assert [] == await found_by(service)
 
 
-class LosesAfter(grpc.aio.UnaryUnaryClientInterceptor):
-    """Lets so many commits through; later ones never reach the server."""
-
-    def __init__(self, count: int) -> None:
-        self._left = count
-
-    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        """Send *request* if it is one of the first."""
-        self._left -= 1
-        if self._left >= 0:
-            return await continuation(details, request)
-        nothing = grpc.aio.Metadata()
-        raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, nothing, nothing, details="lost on purpose")
+async def delete_half(service: SessionService, proxy: FirestoreProxy, **which: Any) -> None:
+    """Delete a session, with an outage after the first commit."""
+    proxy.plan = only("Commit", from_nth(1, Refuse("UNAVAILABLE")))
+    with pytest.raises(OutcomeUnknownError):
+        await service.delete_session(**which)
+    proxy.plan = no_faults
 
 
 @pytest.mark.emulators
 @pytest.mark.usefixtures("passing")
 async def test_an_interrupted_deletion_is_completed(
-    service: SessionService, connect: Connect, place: dict[str, Any], raw_documents: RawDocuments
+    service: SessionService, firestore_proxy: FirestoreProxy, raw_documents: RawDocuments
 ) -> None:
     """With segments and payloads, even where a new session has the id."""
     held = await service.create_session(**WHO)
     for _ in range(6):
         await service.append_event(held, picture(os.urandom(400)))
-    interrupted = connect(**place, interceptors=[LosesAfter(1)])
-    with pytest.raises(OutcomeUnknownError):
-        await interrupted.delete_session(**WHO)
+    await delete_half(service, firestore_proxy, **WHO)
     new = await service.create_session(**WHO)
     await service.append_event(new, picture(b"new" * 100))
     found = await found_by(service)
@@ -232,24 +224,24 @@ async def test_stores_of_other_prefixes_are_not_looked_at(
 
 
 @pytest.mark.emulators
-@pytest.mark.usefixtures("firestore_proxy", "passing")
+@pytest.mark.usefixtures("passing")
 async def test_more_than_a_page_of_payloads_is_scanned_whole(
-    connect: Connect, place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    service: SessionService,
+    place: dict[str, Any],
+    firestore_proxy: FirestoreProxy,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Payloads of several chunks, too, whose chunks lie on two pages."""
     monkeypatch.setattr("gcp_adk_store.sessions.read.payloads._SCANNED_AT_ONCE", 2)
     monkeypatch.setattr("gcp_adk_store.cloud.storage.objects._SCANNED_AT_ONCE", 2)
     monkeypatch.setattr("gcp_adk_store.codec.documents.CHUNK_BYTES", 8)
-    service = connect(**place)
     held = await service.create_session(**WHO)
     for number in range(7):
         await service.append_event(held, event(delta={"mine": f"{number}" * 50}))
     gone = [await service.create_session(app_name=APP, user_id=USER) for _ in range(3)]
     for session in gone:
         await service.append_event(session, picture(b"gone" * 10))
-        interrupted = connect(**place, interceptors=[LosesAfter(1)])
-        with pytest.raises(OutcomeUnknownError):
-            await interrupted.delete_session(app_name=APP, user_id=USER, session_id=session.id)
+        await delete_half(service, firestore_proxy, app_name=APP, user_id=USER, session_id=session.id)
     found = await found_by(service)
     kinds = [garbage.kind for garbage in found]
 
