@@ -1,4 +1,4 @@
-"""An argument of a wrong kind, or a lone surrogate, is a typed error of every method, or does no harm."""
+"""An argument of a wrong kind, or half a surrogate pair, is a typed error of each method, or does no harm."""
 
 import inspect
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
