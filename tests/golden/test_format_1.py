@@ -3,18 +3,14 @@
 import json
 import re
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from google.adk.events import Event
-from google.adk.platform import time as platform_time
-from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import ArtifactService, Store, StoredDataError
-from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.golden import scenarios
 from tests.golden.raw import (
     Documents,
@@ -36,16 +32,6 @@ from tests.golden.scenarios import (
 
 SESSION = "adk_apps/shop/adk_users/u%2F1/adk_sessions/%5F_s__"
 _SAVE_ID = re.compile(r"[0-9a-f]{32}")
-
-
-@pytest.fixture
-def fixed(firestore_proxy: FirestoreProxy) -> Iterator[None]:
-    """The same ids and times in every run."""
-    scenarios.fix_ids_and_times()
-    firestore_proxy.clock = lambda _: scenarios.MADE_AT
-    yield
-    platform_time.reset_time_provider()
-    platform_uuid.reset_id_provider()
 
 
 async def read(connect: Connect) -> Session:

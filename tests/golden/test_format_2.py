@@ -4,16 +4,13 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from functools import reduce
 from typing import Any
 
 import pytest
-from google.adk.platform import time as platform_time
-from google.adk.platform import uuid as platform_uuid
 
 from gcp_adk_store import Point, SessionLimits, SessionOrigin, Store
-from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.golden import scenarios
 from tests.golden.raw import Documents, put_documents, read_golden, take_documents
 from tests.golden.scenarios import EPOCH, LARGE, LONG, SHORT, STATE, WHO, Connect
@@ -36,21 +33,6 @@ SCENARIOS = {
         scenarios.windowed_session,
     )
 }
-
-
-@pytest.fixture
-def fixed_ids() -> Iterator[None]:
-    """The same ids and times in every run."""
-    scenarios.fix_ids_and_times()
-    yield
-    platform_time.reset_time_provider()
-    platform_uuid.reset_id_provider()
-
-
-@pytest.fixture
-def fixed(firestore_proxy: FirestoreProxy, fixed_ids: None) -> None:  # noqa: ARG001  # what it does
-    """The emulator's time, too."""
-    firestore_proxy.clock = lambda _: scenarios.MADE_AT
 
 
 def chained(head: bytes, texts: list[str]) -> bytes:

@@ -2,18 +2,14 @@
 
 import json
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from a2a.types import ListTasksRequest, Message, Part, Role, Task, TaskPushNotificationConfig, TaskState
-from google.adk.platform import time as platform_time
-from google.adk.platform import uuid as platform_uuid
 
 import gcp_adk_store.tasks.format as codec
 from gcp_adk_store import Store
-from tests.golden import scenarios
 from tests.golden.raw import Documents, golden_of
 from tests.golden.test_format_1 import exact
 from tests.support.folder import read_documents
@@ -39,13 +35,9 @@ def in_pieces() -> Task:
 
 
 @pytest.fixture(autouse=True)
-def fixed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def small_pieces(monkeypatch: pytest.MonkeyPatch, fixed_ids: None) -> None:  # noqa: ARG001  # what it does
     """The same ids and times in every run, and small pieces."""
-    scenarios.fix_ids_and_times()
     monkeypatch.setattr(codec, "CHUNK_BYTES", 64)
-    yield
-    platform_time.reset_time_provider()
-    platform_uuid.reset_id_provider()
 
 
 async def write(folder: Path) -> Documents:
