@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import inspect
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterator
@@ -258,8 +259,9 @@ class Hanging:
 
 
 async def test_the_first_failure_cancels_the_rest_and_is_raised() -> None:
-    """Nothing goes on in the background once the whole has failed; others may fail by being cancelled."""
+    """Nothing goes on, or begins, once the whole has failed; others may fail by being cancelled."""
     rest = [Hanging(), Hanging()]
+    later = [Hanging()() for _ in range(40)]  # more than run at a time
 
     async def fail_when_cancelled() -> None:
         try:
@@ -273,9 +275,10 @@ async def test_the_first_failure_cancels_the_rest_and_is_raised() -> None:
 
     async with asyncio.timeout(HANGS_S):
         with pytest.raises(UnavailableError, match="first"):
-            await gather([fail_when_cancelled(), fail(), rest[1]()])
+            await gather([fail_when_cancelled(), fail(), rest[1](), *later])
 
     assert [True, True] == [call.cancelled for call in rest]
+    assert {inspect.CORO_CLOSED} == {inspect.getcoroutinestate(call) for call in later}
 
 
 async def test_a_cancelled_caller_cancels_the_calls() -> None:
