@@ -20,6 +20,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +55,11 @@ class StandIn:
     def handler(self) -> grpc.GenericRpcHandler:
         """Return what a server needs to serve it."""
         calls = {
-            "GetMetadata": self.metadata,
             "GetProviderSchema": self.schema,
             "ValidateProviderConfig": lambda _, __: pb.ValidateProviderConfig.Response(),
             "ConfigureProvider": lambda _, __: pb.ConfigureProvider.Response(),
-            "ValidateResourceConfig": self.validate_resource,
-            "ValidateDataResourceConfig": self.validate_data_source,
+            "ValidateResourceConfig": partial(self.validate, pb.ValidateResourceConfig),
+            "ValidateDataResourceConfig": partial(self.validate, pb.ValidateDataResourceConfig),
             "UpgradeResourceState": self.upgrade,
             "ReadResource": lambda request, _: pb.ReadResource.Response(new_state=request.current_state),
             "PlanResourceChange": self.plan,
@@ -78,15 +78,6 @@ class StandIn:
             },
         )
 
-    def metadata(self, request: Any, context: Any) -> Any:
-        """Return the names of all resources and data sources."""
-        del request, context
-        named = pb.GetMetadata
-        return named.Response(
-            resources=[named.ResourceMetadata(type_name=name) for name in self._resources],
-            data_sources=[named.DataSourceMetadata(type_name=name) for name in self._data_sources],
-        )
-
     def schema(self, request: Any, context: Any) -> Any:
         """Return all that the schema file says."""
         del request, context
@@ -96,17 +87,12 @@ class StandIn:
             data_source_schemas={name: pb.Schema(block=_block(b)) for name, b in self._data_sources.items()},
         )
 
-    def validate_resource(self, request: Any, context: Any) -> Any:
-        """Return what is wrong with the values of a resource."""
+    def validate(self, call: Any, request: Any, context: Any) -> Any:
+        """Return what is wrong with the values of a resource or a data source."""
         del context
-        wrong = _wrong(self._resources[request.type_name], _decoded(request.config))
-        return pb.ValidateResourceConfig.Response(diagnostics=[_error(*each) for each in wrong])
-
-    def validate_data_source(self, request: Any, context: Any) -> Any:
-        """Return what is wrong with the values of a data source."""
-        del context
-        wrong = _wrong(self._data_sources[request.type_name], _decoded(request.config))
-        return pb.ValidateDataResourceConfig.Response(diagnostics=[_error(*each) for each in wrong])
+        known = self._resources if call is pb.ValidateResourceConfig else self._data_sources
+        wrong = _wrong(known[request.type_name], _decoded(request.config))
+        return call.Response(diagnostics=[_error(*each) for each in wrong])
 
     def upgrade(self, request: Any, context: Any) -> Any:
         """Return a resource as a state file has it; what it leaves out is null."""
