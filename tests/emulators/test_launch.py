@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import json
 import os
 import re
 import signal
@@ -17,6 +18,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
+import requests
 import yaml
 from click.testing import CliRunner
 
@@ -28,6 +30,8 @@ from tests.emulators.test_installation import jar_of, java_program
 from tests.support.documents import ROOT
 from tests.support.documents import command as command_of
 from tests.support.ended import has_ended
+from tests.support.lengths import at_length
+from tests.support.ready_programs import ready_programs
 
 pytestmark = pytest.mark.linux
 
@@ -37,6 +41,10 @@ MAIN_CLASS: Final = "com.google.cloud.datastore.emulator.firestore.CloudFirestor
 COMMAND: Final = [sys.executable, "-m", "gcp_adk_store.testing"]
 EMPTY_QUERY: Final = "/v1/projects/demo-launch/databases/(default)/documents/none"
 BUCKETS: Final = "/storage/v1/b"
+AGENT: Final = """
+from google.adk.agents import LlmAgent
+root_agent = LlmAgent(name="support", model="gemini-2.5-flash")
+"""
 # Each prints the address of an emulator that it started.
 LASTING: Final = """
 import signal, sys
@@ -342,6 +350,64 @@ def test_ctrl_c_leaves_the_stopping_to_its_user(start: Start, running: Running) 
     user = start([sys.executable, "-c", FORKING])
 
     assert ("stopped\n", "") == user.communicate(timeout=60)
+
+
+@pytest.fixture
+def variables(start: Start, environ: Environ) -> Iterator[Environ]:
+    """What the command prints for programs; it runs as long as they do, and Ctrl-C ends it with 0.
+
+    In the short form, the Firestore emulator is one that runs already.
+    """
+    runs: Environ = at_length({FIRESTORE_VARIABLE: "[::1]:8080"}, {})
+    words = ["-m", "gcp_adk_store.cli", "emulators", "--json", "--bucket", "my-bucket"]
+    process = start([sys.executable, *words], env=environ | runs)
+    yield json.loads(_line(process))
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert 0 == process.returncode
+
+
+@pytest.mark.long
+def test_the_exports_are_all_that_adk_needs_to_keep_evaluations(variables: Environ, tmp_path: Path) -> None:
+    """``adk eval_set create`` puts a set into the emulator's bucket, with nothing else set."""
+    agent = tmp_path / "agents/support"
+    agent.mkdir(parents=True)
+    (agent / "agent.py").write_text(AGENT)
+    (agent / "__init__.py").write_text("from . import agent\n")
+    create = ["adk", "eval_set", "create", str(agent), "greetings", "--eval_storage_uri", "gs://my-bucket"]
+    made = subprocess.run(
+        [ready_programs() / "gcp-adk-store", *create],
+        env={**variables, "PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == made.returncode, made.stderr
+    listed = requests.get(f"{variables[STORAGE_VARIABLE]}{BUCKETS}/my-bucket/o", timeout=60).json()["items"]
+
+    assert ["support/evals/eval_sets/greetings.evalset.json"] == [each["name"] for each in listed]
+
+
+def test_programs_get_the_variables_as_one_line(variables: Environ) -> None:
+    """The same that a shell gets."""
+    assert {
+        FIRESTORE_VARIABLE: variables[FIRESTORE_VARIABLE],
+        STORAGE_VARIABLE: variables[STORAGE_VARIABLE],
+        "GOOGLE_CLOUD_PROJECT": "demo-adk-store",
+        "ADK_STORE_PROJECT": "demo-adk-store",
+        "ADK_STORE_DATABASE": "(default)",
+        "ADK_STORE_BUCKET": "my-bucket",
+        "ADK_STORE_PREFIX": "adk",
+    } == variables
+
+
+@pytest.mark.parametrize("options", [["--check", "--install"], ["--check", "--json"]])
+def test_options_that_exclude_each_other_are_refused(options: list[str]) -> None:
+    """Instead of one of them being ignored."""
+    result = CliRunner().invoke(command, options)
+
+    assert 2 == result.exit_code
+    assert "--check, --install and --json exclude each other" in result.stderr
 
 
 @pytest.mark.long
