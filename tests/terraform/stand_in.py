@@ -54,7 +54,7 @@ class StandIn:
 
     def handler(self) -> grpc.GenericRpcHandler:
         """Return what a server needs to serve it."""
-        calls = {
+        calls: dict[str, Any] = {
             "GetProviderSchema": self.schema,
             "ValidateProviderConfig": lambda _, __: pb.ValidateProviderConfig.Response(),
             "ConfigureProvider": lambda _, __: pb.ConfigureProvider.Response(),
