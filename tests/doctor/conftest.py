@@ -103,7 +103,7 @@ def private_key() -> str:
 class Renewed(Credentials):
     """A token that an API may refuse: the next one is refused, too."""
 
-    def refresh(self, request: object) -> None:
+    def refresh(self, request: object) -> None:  # noqa: ARG002  # as google-auth calls it
         """Take the next one."""
         self.token = "next"  # noqa: S105  # of nobody
 
