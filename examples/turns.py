@@ -9,16 +9,7 @@ from google.adk.sessions import BaseSessionService
 from google.genai import types
 from rich.console import Console
 
-from examples.support_agent import (
-    APP,
-    FIRST_TURNS,
-    LAST_TURN,
-    REPORT,
-    SESSION,
-    USER,
-    ScriptedModel,
-    agent,
-)
+from examples.support_agent import APP, FIRST_TURNS, LAST_TURN, REPORT, SESSION, USER, ScriptedModel, agent
 from gcp_adk_store import Store
 
 console = Console(width=max(100, Console().width))

@@ -22,11 +22,7 @@ from typing import Final
 from gcp_adk_store.codec.encode import CHUNK_BYTES, FieldValue, encode_state
 from gcp_adk_store.codec.names import escape_name, unescape_name
 from gcp_adk_store.codec.packing import MAX_SEGMENTS
-from gcp_adk_store.codec.segments import (
-    conflict_fields,
-    initial_fields,
-    segment_write,
-)
+from gcp_adk_store.codec.segments import conflict_fields, initial_fields, segment_write
 from gcp_adk_store.codec.turns import turn_fields
 from gcp_adk_store.codec.writes import (
     FORMAT,

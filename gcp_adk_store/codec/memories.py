@@ -19,9 +19,7 @@ from gcp_adk_store.codec.decode import StoredEvent, decode_event
 from gcp_adk_store.codec.encode import encode_event
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.json_values import Bounds, not_json, weigh
-from gcp_adk_store.model.memories import (
-    Memory,
-)
+from gcp_adk_store.model.memories import Memory
 from gcp_adk_store.model.payloads import Payload, PayloadPlace
 from gcp_adk_store.model.state import is_light
 from gcp_adk_store.settings import SessionLimits

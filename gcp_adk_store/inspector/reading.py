@@ -9,12 +9,7 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from gcp_adk_store.codec.cursors import (
-    decode_event_cursor,
-    decode_place_in,
-    encode_cursor,
-    encode_place_in,
-)
+from gcp_adk_store.codec.cursors import decode_event_cursor, decode_place_in, encode_cursor, encode_place_in
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.writes import Document, Page

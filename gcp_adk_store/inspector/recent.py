@@ -9,13 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.errors import SessionConflictError, SessionMissingError, StoredDataError
-from gcp_adk_store.inspector.conversation import (
-    EventView,
-    Wanted,
-    event_view,
-    failed,
-    price_of_writes,
-)
+from gcp_adk_store.inspector.conversation import EventView, Wanted, event_view, failed, price_of_writes
 from gcp_adk_store.inspector.documents import Place
 from gcp_adk_store.inspector.look import Look
 from gcp_adk_store.inspector.masking import Mask

@@ -8,13 +8,7 @@ from google.adk.events import Event
 from starlette.responses import Response
 
 from gcp_adk_store.errors import SessionMissingError
-from gcp_adk_store.inspector.conversation import (
-    HITS,
-    SEARCHED,
-    EventView,
-    event_view,
-    price_of_writes,
-)
+from gcp_adk_store.inspector.conversation import HITS, SEARCHED, EventView, event_view, price_of_writes
 from gcp_adk_store.inspector.documents import Place
 from gcp_adk_store.inspector.reading import (
     COMPARED,

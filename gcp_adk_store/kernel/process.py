@@ -6,12 +6,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
-from typing import (
-    Any,
-    Final,
-    NoReturn,
-    Self,
-)
+from typing import Any, Final, NoReturn, Self
 
 from gcp_adk_store.errors import ForkedProcessError
 

@@ -18,11 +18,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from gcp_adk_store import machine
-from gcp_adk_store.errors import (
-    InvalidInputError,
-    OutcomeUnknownError,
-    UnavailableError,
-)
+from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, UnavailableError
 from gcp_adk_store.kernel.concurrency import Limiter, ended
 from gcp_adk_store.kernel.operation import at_most
 from gcp_adk_store.kernel.process import NotPicklable, OwnProcess

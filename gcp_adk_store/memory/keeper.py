@@ -26,14 +26,7 @@ from gcp_adk_store.kernel.transact import (
     read_whole,
     transact,
 )
-from gcp_adk_store.memory.changes import (
-    Change,
-    Rewrite,
-    gone,
-    half_done,
-    rewriting,
-    taking_in,
-)
+from gcp_adk_store.memory.changes import Change, Rewrite, gone, half_done, rewriting, taking_in
 from gcp_adk_store.memory.contents import Snapshot
 from gcp_adk_store.memory.embedding import Embedding
 from gcp_adk_store.memory.reader import MemoryReader, remove_unread

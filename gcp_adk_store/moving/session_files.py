@@ -19,15 +19,7 @@ from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.moving.canonical import Digest, canonical_event, kept_state, plain_event
 from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.places import open_target
-from gcp_adk_store.moving.records import (
-    OwnStore,
-    Record,
-    Target,
-    as_of_now,
-    elsewhere,
-    listed,
-    whole_record,
-)
+from gcp_adk_store.moving.records import OwnStore, Record, Target, as_of_now, elsewhere, listed, whole_record
 from gcp_adk_store.moving.report import Report, failure_of_one
 from gcp_adk_store.sessions.describe.decide import UnreadableSession
 from gcp_adk_store.sessions.describe.run import unreadable

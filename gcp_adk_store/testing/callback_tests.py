@@ -28,12 +28,7 @@ from gcp_adk_store.ces.guest.callbacks import GUARDRAIL_GLOBALS
 from gcp_adk_store.ces.guest.context import ToolContext
 from gcp_adk_store.ces.guest.contract import SUBJECTS, RunSettings
 from gcp_adk_store.ces.guest.models import sendable
-from gcp_adk_store.ces.guest.namespace import (
-    INTERNAL_MODULE,
-    PUBLIC_MODULE,
-    module_globals,
-    runtime_names,
-)
+from gcp_adk_store.ces.guest.namespace import INTERNAL_MODULE, PUBLIC_MODULE, module_globals, runtime_names
 from gcp_adk_store.ces.host.results import CallbackRun
 from gcp_adk_store.ces.sandbox.inside import keeping
 from gcp_adk_store.ces.sandbox.inside.running import Conversation

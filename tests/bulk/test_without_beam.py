@@ -13,13 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store import Store
-from gcp_adk_store.bulk.reading import (
-    PacedDocuments,
-    Ramp,
-    ranges_of,
-    sessions_within,
-    user_ranges,
-)
+from gcp_adk_store.bulk.reading import PacedDocuments, Ramp, ranges_of, sessions_within, user_ranges
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.cli.flex_template import PARAMETERS, command_of
 from gcp_adk_store.codec.documents import Layout

@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from google.api_core.exceptions import (
-    Aborted,
-    GoogleAPICallError,
-    ResourceExhausted,
-)
+from google.api_core.exceptions import Aborted, GoogleAPICallError, ResourceExhausted
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.firestore import SERVER_TIMESTAMP, ArrayUnion, Client
 from google.cloud.firestore_v1.base_query import FieldFilter

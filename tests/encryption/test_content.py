@@ -9,12 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store import (
-    FirestoreSessionService,
-    InvalidInputError,
-    Store,
-    StoredDataError,
-)
+from gcp_adk_store import FirestoreSessionService, InvalidInputError, Store, StoredDataError
 from gcp_adk_store.codec.decode import Foreign
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.names import object_name
@@ -24,13 +19,7 @@ from gcp_adk_store.encryption.documents import SealedDocuments, SealedReads
 from gcp_adk_store.encryption.encryption import Encryption
 from gcp_adk_store.encryption.fields import CONTENT, OF_ONE_LIFE, Form, Places, opened
 from gcp_adk_store.encryption.objects import SealedPayloadObjects
-from gcp_adk_store.encryption.sealing import (
-    DataKey,
-    NotForHereError,
-    OtherKeyError,
-    from_bytes,
-    to_bytes,
-)
+from gcp_adk_store.encryption.sealing import DataKey, NotForHereError, OtherKeyError, from_bytes, to_bytes
 from gcp_adk_store.kernel.ports import Documents, Objects, Reads
 from gcp_adk_store.model.keys import ArtifactKey, UserKey
 from gcp_adk_store.testing.emulators import Emulator

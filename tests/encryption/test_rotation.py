@@ -8,11 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from gcp_adk_store import (
-    LocalKeyWrapper,
-    RotationReport,
-    Store,
-)
+from gcp_adk_store import LocalKeyWrapper, RotationReport, Store
 from gcp_adk_store.cli.command import command
 from tests.encryption.conftest import envelope
 from tests.erasure.conftest import erase, said

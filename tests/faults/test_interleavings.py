@@ -8,12 +8,7 @@ import pytest
 from google.adk.events import Event
 from google.genai import types
 
-from gcp_adk_store import (
-    FirestoreSessionService,
-    SessionLimits,
-    SessionMissingError,
-    SessionService,
-)
+from gcp_adk_store import FirestoreSessionService, SessionLimits, SessionMissingError, SessionService
 from gcp_adk_store.testing.faults import Hold, no_faults, nth, only
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy

@@ -5,12 +5,7 @@ import json
 
 import pytest
 
-from gcp_adk_store import (
-    ArtifactService,
-    GcsArtifactService,
-    SessionService,
-    StoredDataError,
-)
+from gcp_adk_store import ArtifactService, GcsArtifactService, SessionService, StoredDataError
 from gcp_adk_store.testing.faults import Garble, from_nth, only
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import FILE, NAME, TEXT, Act, garbage_of

@@ -9,13 +9,7 @@ import pytest
 import requests
 from google.adk.events import Event
 
-from gcp_adk_store import (
-    AccessDeniedError,
-    ArtifactService,
-    OutcomeUnknownError,
-    SessionService,
-    StoreError,
-)
+from gcp_adk_store import AccessDeniedError, ArtifactService, OutcomeUnknownError, SessionService, StoreError
 from gcp_adk_store.testing.faults import Call, Fault, Plan, Refuse, no_faults, nth, only
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy

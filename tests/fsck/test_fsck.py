@@ -11,13 +11,7 @@ from click.testing import CliRunner
 from google.adk.events import Event
 from google.genai import types
 
-from gcp_adk_store import (
-    FirestoreSessionService,
-    InvalidInputError,
-    Point,
-    SessionLimits,
-    Store,
-)
+from gcp_adk_store import FirestoreSessionService, InvalidInputError, Point, SessionLimits, Store
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.sessions.fsck.faults import CODES
 from gcp_adk_store.testing.meters import FirestoreMeter

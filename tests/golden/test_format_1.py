@@ -21,14 +21,7 @@ from tests.golden.raw import (
     take_documents,
     take_objects,
 )
-from tests.golden.scenarios import (
-    ARTIFACTS,
-    METADATA,
-    OWNER,
-    SCENARIOS,
-    WHO,
-    Connect,
-)
+from tests.golden.scenarios import ARTIFACTS, METADATA, OWNER, SCENARIOS, WHO, Connect
 
 SESSION = "adk_apps/shop/adk_users/u%2F1/adk_sessions/%5F_s__"
 _SAVE_ID = re.compile(r"[0-9a-f]{32}")

@@ -18,16 +18,7 @@ import gcp_adk_store.inspector
 from gcp_adk_store import InvalidInputError, Point, Store
 from gcp_adk_store.inspector import create_app
 from gcp_adk_store.testing.conformance.running import read
-from tests.inspector.story import (
-    CALM,
-    CALM_PLACE,
-    EVIL,
-    HOST,
-    PLACE,
-    XSS,
-    Read,
-    client_of,
-)
+from tests.inspector.story import CALM, CALM_PLACE, EVIL, HOST, PLACE, XSS, Read, client_of
 
 ROOM = Path(gcp_adk_store.inspector.__file__).parent
 ORIGIN = {"Origin": f"http://{HOST}"}

@@ -11,12 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.codec.decode import Foreign
-from gcp_adk_store.inspector.conversation import (
-    MAX_LINES,
-    MAX_PARTS,
-    difference,
-    event_view,
-)
+from gcp_adk_store.inspector.conversation import MAX_LINES, MAX_PARTS, difference, event_view
 from gcp_adk_store.inspector.documents import document_tree
 from gcp_adk_store.inspector.masking import (
     MAX_COLUMNS,

@@ -14,11 +14,7 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store import (
-    InvalidInputError,
-    StoredDataError,
-    UnavailableError,
-)
+from gcp_adk_store import InvalidInputError, StoredDataError, UnavailableError
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.opening import APPLICATION_ID, FORMAT
 from tests.support.small_pieces import set_numbers

@@ -9,12 +9,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import (
-    InvalidInputError,
-    SessionConflictError,
-    SessionService,
-    Store,
-)
+from gcp_adk_store import InvalidInputError, SessionConflictError, SessionService, Store
 from gcp_adk_store.settings import MEMORY
 from gcp_adk_store.testing.conformance.running import read
 from tests.support.local_commits import before_commits, events_in

@@ -15,13 +15,7 @@ from google.adk.runners import Runner
 from google.genai import types
 from pydantic import Field
 
-from gcp_adk_store import (
-    InvalidInputError,
-    MemoryService,
-    SessionConflictError,
-    Store,
-    UnavailableError,
-)
+from gcp_adk_store import InvalidInputError, MemoryService, SessionConflictError, Store, UnavailableError
 from tests.memory.conftest import USER, said
 from tests.support.local_commits import before_commits
 

@@ -31,13 +31,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from gcp_adk_store import (
-    SessionInfo,
-    SessionLimits,
-    SessionMissingError,
-    SessionService,
-    Store,
-)
+from gcp_adk_store import SessionInfo, SessionLimits, SessionMissingError, SessionService, Store
 from tests.property.session_oracle import Held, MissingError, Oracle, Place, Said, StaleError, turn_of
 from tests.support.lengths import at_length
 

@@ -20,11 +20,7 @@ from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
 from google.genai import types
 
-from gcp_adk_store import (
-    GcsArtifactService,
-    InvalidInputError,
-    StoredDataError,
-)
+from gcp_adk_store import GcsArtifactService, InvalidInputError, StoredDataError
 from gcp_adk_store.artifacts.files import opened_target
 from tests.services.conftest import WHO
 from tests.support.small_pieces import PIECE_BYTES, use_small_pieces

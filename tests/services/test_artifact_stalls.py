@@ -4,12 +4,7 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from gcp_adk_store import (
-    ArtifactLimits,
-    GcsArtifactService,
-    OverloadedError,
-    UnavailableError,
-)
+from gcp_adk_store import ArtifactLimits, GcsArtifactService, OverloadedError, UnavailableError
 from gcp_adk_store.testing.conformance.running import text
 from gcp_adk_store.testing.faults import Hang, Hold, no_faults
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy

@@ -11,12 +11,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Client
 from google.genai import types
 
-from gcp_adk_store import (
-    AccessDeniedError,
-    GcsArtifactService,
-    InvalidInputError,
-    NotProvisionedError,
-)
+from gcp_adk_store import AccessDeniedError, GcsArtifactService, InvalidInputError, NotProvisionedError
 from gcp_adk_store.testing.conformance.running import binary, file, reference, text
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults import Refuse, from_nth, only

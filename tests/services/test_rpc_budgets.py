@@ -15,13 +15,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Client
 from google.genai import types
 
-from gcp_adk_store import (
-    FirestoreSessionService,
-    GcsArtifactService,
-    SessionLimits,
-    SessionService,
-    Store,
-)
+from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionLimits, SessionService, Store
 from gcp_adk_store.testing.conformance.running import event
 from gcp_adk_store.testing.meters import FirestoreMeter, MeteredSession
 from tests.services.conftest import APP, USER, WHO

@@ -14,12 +14,7 @@ import grpc
 import pytest
 from google.adk.sessions import Session
 
-from gcp_adk_store import (
-    FirestoreSessionService,
-    InvalidInputError,
-    SessionLimits,
-    UnavailableError,
-)
+from gcp_adk_store import FirestoreSessionService, InvalidInputError, SessionLimits, UnavailableError
 from gcp_adk_store.testing.conformance.running import event
 from tests.services.conftest import APP, USER, WHO, Connect, texts
 from tests.support.lengths import at_length

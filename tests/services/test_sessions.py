@@ -8,12 +8,7 @@ from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.cloud.firestore import Client
 
-from gcp_adk_store import (
-    InvalidInputError,
-    SessionConflictError,
-    SessionLimits,
-    SessionService,
-)
+from gcp_adk_store import InvalidInputError, SessionConflictError, SessionLimits, SessionService
 from gcp_adk_store.testing.conformance.running import event, read
 from tests.services.conftest import APP, SESSION, USER, WHO, Connect, texts
 

@@ -7,12 +7,7 @@ from google.adk.events import Event
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from gcp_adk_store import (
-    ErasureReceipt,
-    KeyDestroyedError,
-    PayloadMissingError,
-    Store,
-)
+from gcp_adk_store import ErasureReceipt, KeyDestroyedError, PayloadMissingError, Store
 from gcp_adk_store.testing.simulation import Fate, Faults, Service, World, simulate
 from tests.simulation.events import said
 from tests.simulation.fleet import LIMITS, Actor, Fleet, key

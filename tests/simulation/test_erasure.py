@@ -11,13 +11,7 @@ import pytest
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from gcp_adk_store import (
-    Erased,
-    ErasureReceipt,
-    KeyDestroyedError,
-    Point,
-    Store,
-)
+from gcp_adk_store import Erased, ErasureReceipt, KeyDestroyedError, Point, Store
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.events import event_of, nothing, said
 from tests.simulation.fleet import LIMITS, Actor, Fleet, key

@@ -9,11 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a.types import (
-    AgentCapabilities,
-    AgentCard,
-    GetTaskRequest,
-)
+from a2a.types import AgentCapabilities, AgentCard, GetTaskRequest
 from google.adk.cli.service_registry import ServiceRegistry, load_services_module
 
 import gcp_adk_store

@@ -14,14 +14,7 @@ from google.adk.sessions import Session
 from google.genai import types
 from opentelemetry.trace import SpanKind, StatusCode
 
-from gcp_adk_store import (
-    ArtifactService,
-    MemoryService,
-    Point,
-    SessionLimits,
-    SessionService,
-    Store,
-)
+from gcp_adk_store import ArtifactService, MemoryService, Point, SessionLimits, SessionService, Store
 from gcp_adk_store.testing.conformance.running import binary, event
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from gcp_adk_store.testing.meters import FirestoreMeter

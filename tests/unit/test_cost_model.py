@@ -20,9 +20,7 @@ from gcp_adk_store.costs.counts import (
     builtin_recall,
     store_recall,
 )
-from gcp_adk_store.costs.month import (
-    operations_of_a_month,
-)
+from gcp_adk_store.costs.month import operations_of_a_month
 from gcp_adk_store.costs.prices import US_CENTRAL1, Prices
 from gcp_adk_store.memory import vectors
 from gcp_adk_store.model import memories as model

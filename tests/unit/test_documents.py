@@ -19,13 +19,7 @@ from gcp_adk_store import InvalidInputError, StoredDataError
 from gcp_adk_store.codec.decode import Foreign, event_timestamp
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.packing import pack_segment, unpack
-from gcp_adk_store.codec.stored import (
-    read_chunk,
-    read_header,
-    read_segment,
-    read_session,
-    read_state,
-)
+from gcp_adk_store.codec.stored import read_chunk, read_header, read_segment, read_session, read_state
 from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.kernel.concurrency import Pauses
 from gcp_adk_store.model.appends import Append

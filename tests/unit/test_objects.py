@@ -26,12 +26,7 @@ from gcp_adk_store.codec.names import (
     version_of,
     version_prefix,
 )
-from gcp_adk_store.codec.objects import (
-    StoredObject,
-    decode_file,
-    encode_artifact,
-    encode_file,
-)
+from gcp_adk_store.codec.objects import StoredObject, decode_file, encode_artifact, encode_file
 from gcp_adk_store.model.keys import ArtifactKey
 
 # Ids and names that could meet in one object name if any separator were not kept apart.

@@ -19,12 +19,7 @@ from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.sessions.restore.decide import rewound
-from gcp_adk_store.sessions.restore.format import (
-    Restore,
-    pack_artifacts,
-    read_restores,
-    restore,
-)
+from gcp_adk_store.sessions.restore.format import Restore, pack_artifacts, read_restores, restore
 from tests.support.stored import as_read
 from tests.unit.test_session_decisions import stored
 

@@ -12,12 +12,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError, StoredDataError
-from gcp_adk_store.codec.cursors import (
-    decode_event_cursor,
-    decode_place_in,
-    encode_cursor,
-    encode_place_in,
-)
+from gcp_adk_store.codec.cursors import decode_event_cursor, decode_place_in, encode_cursor, encode_place_in
 from gcp_adk_store.codec.decode import decode_value
 from gcp_adk_store.codec.encode import FieldValue, encode_state, encode_value
 from gcp_adk_store.model.sessions import EventPlace

@@ -22,14 +22,7 @@ from gcp_adk_store.ces.host.session_runs import SessionRuns
 from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKeyLike
 from gcp_adk_store.ces.http.policy import HttpPolicy
 from gcp_adk_store.ces.sandbox.interface import Sandbox
-from gcp_adk_store.ces.tools.declarations import (
-    CodeFile,
-    Execution,
-    MockConfig,
-    PythonTool,
-    Tool,
-    by_name,
-)
+from gcp_adk_store.ces.tools.declarations import CodeFile, Execution, MockConfig, PythonTool, Tool, by_name
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel.operation import arguments_of
 from gcp_adk_store.kernel.process import Closing

@@ -16,12 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from gcp_adk_store.ces.sandbox.environment import (
-    Environment,
-    carry_code,
-    installed_folder,
-    open_environment,
-)
+from gcp_adk_store.ces.sandbox.environment import Environment, carry_code, installed_folder, open_environment
 from gcp_adk_store.ces.sandbox.frames import encoded
 from gcp_adk_store.ces.sandbox.inside.keeping import DEVICES
 from gcp_adk_store.ces.sandbox.interface import (

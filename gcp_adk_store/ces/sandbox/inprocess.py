@@ -11,14 +11,7 @@ from typing import Any
 
 from gcp_adk_store.ces.sandbox.frames import encoded
 from gcp_adk_store.ces.sandbox.inside import running
-from gcp_adk_store.ces.sandbox.interface import (
-    GUEST,
-    Answer,
-    Clock,
-    Limits,
-    SandboxCrashError,
-    reported,
-)
+from gcp_adk_store.ces.sandbox.interface import GUEST, Answer, Clock, Limits, SandboxCrashError, reported
 from gcp_adk_store.ces.sandbox.supervision import Conversation
 
 

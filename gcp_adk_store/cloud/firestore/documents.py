@@ -29,15 +29,7 @@ from gcp_adk_store.cloud.firestore.channels import (
 )
 from gcp_adk_store.cloud.firestore.listening import ServerClock, listen
 from gcp_adk_store.cloud.translation import translated
-from gcp_adk_store.codec.writes import (
-    Delete,
-    Document,
-    Page,
-    Write,
-    Written,
-    has_few_keys,
-    in_order_of_names,
-)
+from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written, has_few_keys, in_order_of_names
 from gcp_adk_store.errors import StoreError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Pauses, offload

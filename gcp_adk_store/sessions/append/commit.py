@@ -18,14 +18,7 @@ from gcp_adk_store.errors import (
 )
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import offload
-from gcp_adk_store.kernel.transact import (
-    CHANGED,
-    Attempts,
-    Commit,
-    Decision,
-    Done,
-    transact,
-)
+from gcp_adk_store.kernel.transact import CHANGED, Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.appends import Append, Marker, text_of, turns_of
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace

@@ -6,17 +6,10 @@ from dataclasses import replace
 from typing import Final
 
 from gcp_adk_store.codec.segments import sealed_tail
-from gcp_adk_store.errors import (
-    StoreError,
-)
+from gcp_adk_store.errors import StoreError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Lru
-from gcp_adk_store.kernel.transact import (
-    CHANGED,
-    Changed,
-    commit_once,
-    read_whole,
-)
+from gcp_adk_store.kernel.transact import CHANGED, Changed, commit_once, read_whole
 from gcp_adk_store.model.appends import Append, Marker, holds
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import StoredSession

@@ -6,9 +6,7 @@ from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Final
 
-from gcp_storage_emulator.handlers import (
-    buckets as gse,
-)
+from gcp_storage_emulator.handlers import buckets as gse
 
 from gcp_adk_store.testing.storage_emulator.exchange import (
     ApiError,

@@ -7,9 +7,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-from gcp_storage_emulator.gcs_glob import (
-    gcs_glob_match,
-)
+from gcp_storage_emulator.gcs_glob import gcs_glob_match
 
 from gcp_adk_store.testing.storage_emulator.exchange import (
     JsonObject,

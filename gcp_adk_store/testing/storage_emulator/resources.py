@@ -13,12 +13,7 @@ from urllib.parse import quote
 
 import google_crc32c
 
-from gcp_adk_store.testing.storage_emulator.exchange import (
-    ApiError,
-    JsonObject,
-    bad_request,
-    not_emulated,
-)
+from gcp_adk_store.testing.storage_emulator.exchange import ApiError, JsonObject, bad_request, not_emulated
 
 _FAILED = "At least one of the pre-conditions you specified did not hold."
 

@@ -6,9 +6,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Final, cast
 
-from gcp_storage_emulator.handlers import (
-    buckets as gse,
-)
+from gcp_storage_emulator.handlers import buckets as gse
 
 from gcp_adk_store.testing.faults.proxy import HttpHandler, HttpServer
 from gcp_adk_store.testing.storage_emulator.exchange import (

@@ -5,14 +5,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from gcp_adk_store.ces.guest.contract import (
-    Answer,
-    HostCall,
-    HostReply,
-    Request,
-    RunError,
-    StateDelta,
-)
+from gcp_adk_store.ces.guest.contract import Answer, HostCall, HostReply, Request, RunError, StateDelta
 from gcp_adk_store.ces.guest.running import run
 
 Reply = dict[str, Any]

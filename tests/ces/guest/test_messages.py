@@ -9,15 +9,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from gcp_adk_store.ces.guest.messages import (
-    Blob,
-    Content,
-    Event,
-    FunctionCall,
-    LlmRequest,
-    LlmResponse,
-    Part,
-)
+from gcp_adk_store.ces.guest.messages import Blob, Content, Event, FunctionCall, LlmRequest, LlmResponse, Part
 from gcp_adk_store.ces.guest.models import NotJsonError, from_wire, to_wire
 
 
