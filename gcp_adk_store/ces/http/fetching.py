@@ -8,6 +8,7 @@ import re
 import ssl
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
@@ -269,22 +270,20 @@ def _request(outgoing: Outgoing, said: list[str], most_bytes: int) -> httpx.Requ
         params = _fields(outgoing.params, "params")
         url = url.copy_with(params=[*httpx.QueryParams(url.query).multi_items(), *params])
     headers = sendable(outgoing.headers, said)
-    body: dict[str, Any] = {}
+    content, media_type = b"", ""
     if isinstance(outgoing.data, str):
-        body = {"content": outgoing.data.encode()}
+        content = outgoing.data.encode()
     elif outgoing.data is not None:
-        if form := _fields(outgoing.data, "fields of the form"):
-            text = str(httpx.QueryParams(form))
-            body = {"content": text.encode(), "headers": {"content-type": FORM}}
+        form = _fields(outgoing.data, "fields of the form")
+        content, media_type = str(httpx.QueryParams(form)).encode(), FORM
     elif outgoing.json is not None:
-        body = {"content": to_json(outgoing.json), "headers": {"content-type": "application/json"}}
-    size = len(body.get("content", b""))
-    if size > most_bytes:
-        raise RefusedError(
-            f"the body has {size:,} bytes; the limit is {most_bytes:,} (HttpPolicy.max_request_bytes)"
-        )
-    made = httpx.Request(outgoing.method, url, **body)
-    made.headers.update({"accept": "*/*", "user-agent": "gcp-adk-store", **headers})
+        content, media_type = to_json(outgoing.json), "application/json"
+    if len(content) > most_bytes:
+        says = f"the limit is {most_bytes:,} (HttpPolicy.max_request_bytes)"
+        raise RefusedError(f"the body has {len(content):,} bytes; {says}")
+    made = httpx.Request(outgoing.method, url, content=content)
+    of_body = {"content-type": media_type} if content and media_type else {}
+    made.headers.update({"accept": "*/*", "user-agent": "gcp-adk-store", **of_body, **headers})
     made.headers["accept-encoding"] = "gzip"
     if url.userinfo and "authorization" not in made.headers:
         made = next(httpx.BasicAuth(url.username, url.password).auth_flow(made))
@@ -329,10 +328,9 @@ def _require_few(what: str, pairs: Sequence[tuple[Any, Any]]) -> None:
 
 
 def _decoded(body: bytearray, charset: str | None) -> str:
-    try:
-        name = codecs.lookup(charset or "utf-8").name
-    except (LookupError, ValueError):
-        name = "utf-8"
-    if name not in _CHARSETS and not name.startswith(("iso8859-", "cp125")):
-        name = "utf-8"  # some codecs of Python are not of text, and may decompress
-    return body.decode(name, errors="replace")
+    name = ""
+    with suppress(LookupError, ValueError):
+        name = codecs.lookup(charset or "").name
+    # Some codecs of Python are not of text, and may decompress.
+    is_known = name in _CHARSETS or name.startswith(("iso8859-", "cp125"))
+    return body.decode(name if is_known else "utf-8", errors="replace")
