@@ -89,8 +89,6 @@ def until_interrupted(work: Coroutine[Any, Any, Result]) -> Result:
         signal.signal(signal.SIGINT, before)
 
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 _LOG_CHARACTERS: Final = 16_384
 """Of each turn: a page or two of prints, and no copy of all that code says."""
 _SANDBOXES: Final = ("bubblewrap", "inprocess")
@@ -103,7 +101,11 @@ def _object_of(value: str) -> dict[str, Any]:
         BadParameter: it cannot be read, or is not an object.
     """
     try:
-        read = json.loads(_text(value))
+        if value in {"-", "@-"}:
+            text = sys.stdin.read()
+        else:
+            text = Path(value[1:]).read_text(encoding="utf-8-sig") if value.startswith("@") else value
+        read = json.loads(text)
     except OSError as exc:
         raise click.BadParameter(f"{value[1:]} cannot be read: {exc.strerror}") from exc
     except (ValueError, RecursionError) as exc:
@@ -111,12 +113,6 @@ def _object_of(value: str) -> dict[str, Any]:
     if not isinstance(read, dict):
         raise click.BadParameter(f"a JSON object is wanted, such as {{}}, not {value[:40]}")
     return read
-
-
-def _text(value: str) -> str:
-    if value in {"-", "@-"}:
-        return sys.stdin.read()
-    return Path(value[1:]).read_text(encoding="utf-8-sig") if value.startswith("@") else value
 
 
 def _key_of(session: str) -> "ces.SessionKey":
@@ -152,8 +148,9 @@ class Options:
             mine = {each.name: others.pop(each.name) for each in fields(cls)}
             return command(chosen=cls(**mine), **others)
 
-        options = [click.option(f"--{each.name.replace('_', '-')}", **each.metadata) for each in fields(cls)]
-        return with_options(call, *options)
+        for each in reversed(fields(cls)):  # the help lists them in this order
+            call = click.option(f"--{each.name.replace('_', '-')}", **each.metadata)(call)
+        return call
 
 
 OBJECT: Final[Mapping[str, Any]] = {"metavar": "JSON|@FILE|-", "type": _object_of}
@@ -345,29 +342,20 @@ def of_app(command: Callable[..., Any]) -> Callable[..., Any]:
         InvalidInputError: the folder does not exist, or has not this app.
     """
 
+    @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+    @click.option(
+        "--app", "app_name", metavar="NAME", help="Folder of the app, if DIR is a project with several."
+    )
     @wraps(command)
     def call(folder: Path, app_name: str | None, **given: Any) -> Any:
         from gcp_adk_store.ces.apps.files import app_folder  # noqa: PLC0415  # of the extra
 
         return command(folder=folder, app=app_folder(folder, app_name), **given)
 
-    return with_options(
-        call,
-        click.argument("folder", metavar="DIR", type=click.Path(path_type=Path)),
-        click.option(
-            "--app", "app_name", metavar="NAME", help="Folder of the app, if DIR is a project with several."
-        ),
-    )
+    return call
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-
-
-def with_options(command: Command, *options: Callable[[Command], Command]) -> Command:
-    """Return *command* with *options*, which its help lists in this order."""
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def _named(option: str, given: str, form: str) -> tuple[str, str]:
