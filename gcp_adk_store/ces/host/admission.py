@@ -211,15 +211,15 @@ class Places:
     def _hand_out(self) -> None:
         """Give places to those who wait and can begin, one user after the other."""
         while request := self._next():
-            self._waiting.remove(request)
+            others = [each for each in self._waiting if each is not request]
             # Others of its user come after those of other users, and of these its session's come last.
-            self._waiting.sort(key=request.turn_of)
+            self._waiting = sorted(others, key=request.turn_of)  # anew: the collector may end a run meanwhile
             if request.permit.grant():
                 self._held.add(request)
 
     def _next(self) -> _Request | None:
         running = self._running()
-        return next((each for each in self._waiting if self._is_free(each, running)), None)
+        return next((each for each in [*self._waiting] if self._is_free(each, running)), None)
 
     def _running(self, session: Hashable = None) -> Counter[int]:
         """Return how many runs hold places at each depth: all, or those of *session*."""
