@@ -82,23 +82,10 @@ class HostCalls:
         self._call_host = call_host
         self._turn = threading.Lock()
         self._ids = count(1)
-        self._open: set[int] = set()
+        self.uncollected: set[int] = set()
+        """Ids of background calls whose replies were not asked for."""
         self.ending: RunEndingError | None = None
         """Why the run is over, even if the code caught the error."""
-
-    @property
-    def uncollected(self) -> list[int]:
-        """Ids of background calls whose replies were not asked for."""
-        return sorted(self._open)
-
-    def check(self) -> None:
-        """Do nothing, unless the run is over: code may have caught what said so.
-
-        Raises:
-            RunEndingError: it is.
-        """
-        if self.ending is not None:
-            raise self.ending
 
     def end(self, message: str, kind: str = "HostCallError") -> RunEndingError:
         """Let the run be over, for the first reason that is given; return what is to be raised."""
@@ -120,7 +107,7 @@ class HostCalls:
         """Let the host begin *call*; return what waits for its answer, asked once; raises as :meth:`ask`."""
         number = next(self._ids)
         self._exchange({**call, "id": number, "background": True}, {})
-        self._open.add(number)
+        self.uncollected.add(number)
         collecting = threading.Lock()
         answers: list[ExternalResponse] = []
 
@@ -128,7 +115,7 @@ class HostCalls:
             with collecting:
                 if not answers:
                     reply = self._exchange({"call": "collect", "id": number}, _REPLY)
-                    self._open.discard(number)
+                    self.uncollected.discard(number)
                     answers.append(_response_of(reply))
                     self.variables.apply(reply.get("state_delta"))
             return answers[0]
@@ -141,7 +128,8 @@ class HostCalls:
         text.encode()  # A lone surrogate cannot be sent.
         question = json.loads(text)
         with self._turn:
-            self.check()
+            if self.ending is not None:
+                raise self.ending
             try:
                 reply = self._call_host(question)
             except (

@@ -147,7 +147,6 @@ class Job:
                 with standard_streams(printed) if self.settings.capture else nullcontext():
                     show("")  # a host that has given the run up refuses it, and has its streams again
                     answer = self._succeeded(calls)
-                calls.check()
             except BaseException as exc:  # noqa: BLE001  # user code raises anything, SystemExit included
                 return _answer(describe(calls.ending or exc, [source.filename for source in self.sources]))
         return answer
@@ -173,7 +172,9 @@ class Job:
             after = to_wire(session.actions, "actions")
             answer["actions"] = None if same_json(actions, after) else after
         if calls.uncollected:
-            warn(f"background calls {calls.uncollected} were begun and their answers never asked for")
+            warn(f"background calls {sorted(calls.uncollected)} were begun and their answers never asked for")
+        if calls.ending is not None:  # the code caught what said so
+            raise calls.ending
         return answer
 
     def _returned(self, source: Source, names: dict[str, Any]) -> Any:

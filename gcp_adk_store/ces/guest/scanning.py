@@ -27,21 +27,16 @@ def import_gate(importable: Sequence[str]) -> Callable[..., Any]:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> Any:
-        if level == 0:
-            _check(name, fromlist or (), importable)
-        return builtins.__import__(name, globals, locals, fromlist or (), level)
+        members, standard = fromlist or (), sys.stdlib_module_names
+        missing = missing_module(name, members, importable=importable, standard=standard)
+        if level or missing is None:
+            return builtins.__import__(name, globals, locals, members, level)
+        if missing.startswith(f"{name}."):
+            member = missing.removeprefix(f"{name}.")
+            raise ImportError(f"cannot import name {member!r} from {name!r}", name=name)
+        raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
 
     return find
-
-
-def _check(name: str, members: Sequence[str], importable: Sequence[str]) -> None:
-    missing = missing_module(name, members, importable=importable, standard=sys.stdlib_module_names)
-    if missing is None:
-        return
-    if missing.startswith(f"{name}."):
-        member = missing.removeprefix(f"{name}.")
-        raise ImportError(f"cannot import name {member!r} from {name!r}", name=name)
-    raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
 
 
 def missing_module(
