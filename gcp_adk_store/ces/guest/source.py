@@ -28,20 +28,15 @@ _MAX_FRAMES: Final = 50
 def describe(error: BaseException, filenames: Collection[str]) -> RunError:
     """Return what is known of *error*, with the frames of *filenames* alone, as long as it is bearable.
 
-    Its class is asked for by ``type``: an exception of user code may say anything of itself.
+    Its class is asked for by ``type``: an exception of user code may say anything of itself, and so may a
+    metaclass of its name.
     """
-    kind = _name(type(error))
+    kind: str = type.__dict__["__name__"].__get__(type(error))
     return {
         "type": sendable(kind),
         "message": _message(error),
         "traceback": _traceback(error, kind, filenames),
     }
-
-
-def _name(of_class: type) -> str:
-    """Return the name of a class, even if its metaclass overrides ``__name__``."""
-    name: str = type.__dict__["__name__"].__get__(of_class)
-    return name
 
 
 def _message(error: BaseException) -> str:
