@@ -129,7 +129,9 @@ class Operation:
     def _query(self, parameter: Parameter, value: Any) -> list[tuple[str, str]]:
         """Return the names and values of one parameter; none has the name of what the session gives."""
         ours = parameter.of_session
-        if parameter.spreads and isinstance(value, Mapping) and not ours.expression:
+        # The members of an object may be sent under their own names.
+        spreads = parameter.explode and parameter.style not in ("json", "deepObject")
+        if spreads and isinstance(value, Mapping) and not ours.expression:
             every = [each for each in self.parameters if each.of_session]
             taken = {name for each in every for name in (each.name, *each.of_session.members)}
             names = (str(name) for name in value if name not in ours.members)

@@ -70,11 +70,6 @@ class Parameter:
         )
 
     @property
-    def spreads(self) -> bool:
-        """Whether the members of an object are sent under their own names."""
-        return self.place == "query" and self.explode and self.style not in ("json", "deepObject")
-
-    @property
     def parts_fields(self) -> bool:
         """Whether no value of a field can end it and begin another field."""
         return self.style == "json" or (
