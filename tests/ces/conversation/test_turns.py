@@ -190,9 +190,11 @@ async def test_end_session_ends_the_turn_and_refuses_what_follows(converse: Conv
 
 
 async def test_payloads_reach_the_client_and_no_later_request(converse: Converse) -> None:
-    """Media of the user are in the requests of their own turn alone."""
+    """Media of the user are in the requests of their own turn alone, and those of thoughts are not said."""
     callbacks = {"after_model": ["llm_response.content.parts.append(Part.from_json('{\"card\": 1}'))"]}
-    model = ScriptedModel(["one", "two"])
+    thought = {"inlineData": {"data": "eA==", "mimeType": "image/png"}, "thought": True}
+    first_reply = {"content": {"role": "model", "parts": [thought, {"text": "one"}]}}
+    model = ScriptedModel([first_reply, "two"])
     conversation = converse(converse.app({"root": {"callbacks": callbacks}}), model=model)
     picture = types.Part(inline_data=types.Blob(data=b"\xff\x00", mime_type="image/png"))
     image = types.Content(role="user", parts=[types.Part(text="Look"), picture])
