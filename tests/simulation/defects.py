@@ -308,6 +308,18 @@ DEFECTS: Final = (
         ("following",),
     ),
     Defect(
+        "who follows a session that was deleted gets no error",
+        "Operation by operation", "sessions/read/events.py",
+        '                raise SessionMissingError("the session was deleted, or expired")\n', "                return\n",
+        ("following-erased",),
+    ),
+    Defect(
+        "an append does not renew large content of a session that goes on",
+        "Operation by operation", "sessions/lifecycle/run.py",
+        "            await payloads.at(place).renew_all(owner, parts_at=parts_at)\n", "            pass\n",
+        ("renewals",),
+    ),
+    Defect(
         "a message that was answered is sent again",
         "Operation by operation", "turns/lease.py",
         "            if waiting and (or_enqueue if attempts.maybe_applied else is_busy):\n"
