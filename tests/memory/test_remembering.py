@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -20,6 +20,13 @@ from tests.memory.conftest import USER, said
 from tests.support.local_commits import before_commits
 
 
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    """A store in memory that remembers what is appended."""
+    async with Store.local(":memory:", index_on_append=True) as store:
+        yield store
+
+
 async def listed(store: Store) -> list[str | None]:
     """Return what a process that knows nothing yet finds remembered, the oldest first."""
     service = MemoryService(store.sessions.storage)
@@ -27,31 +34,29 @@ async def listed(store: Store) -> list[str | None]:
     return [memory.content.parts[0].text for memory in page.memories if memory.content.parts][::-1]
 
 
-async def test_what_is_appended_is_remembered() -> None:
+async def test_what_is_appended_is_remembered(store: Store) -> None:
     """Once, with its session; also what a process that did not remember appended before."""
-    async with Store.local(":memory:", index_on_append=True) as store:
-        follower, store.sessions._appender.follower = store.sessions._appender.follower, None
-        held = await store.sessions.create_session(session_id="s", **USER)
-        await store.sessions.append_event(held, said("before"))
-        store.sessions._appender.follower = follower
-        for number in range(5):
-            await store.sessions.append_event(held, said(f"turn {number}"))
-        await store.sessions.append_event(held, held.events[-1])
-        await store.sessions.flush()
+    follower, store.sessions._appender.follower = store.sessions._appender.follower, None
+    held = await store.sessions.create_session(session_id="s", **USER)
+    await store.sessions.append_event(held, said("before"))
+    store.sessions._appender.follower = follower
+    for number in range(5):
+        await store.sessions.append_event(held, said(f"turn {number}"))
+    await store.sessions.append_event(held, held.events[-1])
+    await store.sessions.flush()
 
-        assert ["before", *(f"turn {number}" for number in range(5))] == await listed(store)
-        found = await store.memory.search_memories(query="turn 3", session_id="s", **USER)
-        assert "turn 3" == found[0].memory.content.parts[0].text  # type: ignore[index]
+    assert ["before", *(f"turn {number}" for number in range(5))] == await listed(store)
+    found = await store.memory.search_memories(query="turn 3", session_id="s", **USER)
+    assert "turn 3" == found[0].memory.content.parts[0].text  # type: ignore[index]
 
 
-async def test_appends_of_many_sessions_share_commits() -> None:
+async def test_appends_of_many_sessions_share_commits(store: Store) -> None:
     """While one is under way, the others wait for the next."""
-    async with Store.local(":memory:", index_on_append=True) as store:
-        held = [await store.sessions.create_session(session_id=f"{n}", **USER) for n in range(20)]
-        await asyncio.gather(*(store.sessions.append_event(one, said(f"in {one.id}")) for one in held))
-        await store.sessions.flush()
+    held = [await store.sessions.create_session(session_id=f"{n}", **USER) for n in range(20)]
+    await asyncio.gather(*(store.sessions.append_event(one, said(f"in {one.id}")) for one in held))
+    await store.sessions.flush()
 
-        assert {f"in {n}" for n in range(20)} == set(await listed(store))
+    assert {f"in {n}" for n in range(20)} == set(await listed(store))
 
 
 @pytest.mark.parametrize("has_extract", [False, True])
@@ -98,30 +103,27 @@ async def test_events_are_remembered_in_their_order_when_appends_return_before_t
 
 
 async def test_an_append_succeeds_when_it_cannot_be_remembered(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is logged, and the next append of the session catches up."""
-    async with Store.local(":memory:", index_on_append=True) as store:
-        held = await store.sessions.create_session(session_id="s", **USER)
+    held = await store.sessions.create_session(session_id="s", **USER)
 
-        async def refuse(writes: Sequence[Any]) -> None:
-            if any("memories" in write.path for write in writes):
-                raise UnavailableError("down")
+    async def refuse(writes: Sequence[Any]) -> None:
+        if any("memories" in write.path for write in writes):
+            raise UnavailableError("down")
 
-        with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
-            before_commits(patch, refuse)
-            await store.sessions.append_event(held, said("first"))
-            await store.sessions.append_event(held, said("second"))
-            await store.sessions.flush()
-        assert [] == await listed(store)
-        assert any(
-            "waits for its next append to be remembered" in record.message for record in caplog.records
-        )
-        assert not any("first" in record.getMessage() for record in caplog.records)
-        await store.sessions.append_event(held, said("third"))
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
+        before_commits(patch, refuse)
+        await store.sessions.append_event(held, said("first"))
+        await store.sessions.append_event(held, said("second"))
         await store.sessions.flush()
+    assert [] == await listed(store)
+    assert any("waits for its next append to be remembered" in record.message for record in caplog.records)
+    assert not any("first" in record.getMessage() for record in caplog.records)
+    await store.sessions.append_event(held, said("third"))
+    await store.sessions.flush()
 
-        assert ["first", "second", "third"] == await listed(store)
+    assert ["first", "second", "third"] == await listed(store)
 
 
 async def test_an_event_that_no_memory_can_hold_keeps_no_other_from_being_remembered(
@@ -234,19 +236,18 @@ def test_extraction_needs_appends_to_be_remembered() -> None:
         Store.local(":memory:", extract=lambda _: [])
 
 
-async def test_what_is_appended_just_when_a_commit_ends_is_not_left_waiting() -> None:
+async def test_what_is_appended_just_when_a_commit_ends_is_not_left_waiting(store: Store) -> None:
     """Appends of one user, each at another moment of the work before it."""
-    async with Store.local(":memory:", index_on_append=True) as store:
-        held = await store.sessions.create_session(session_id="s", **USER)
-        for number in range(40):
-            await store.sessions.append_event(held, said(f"turn {number}"))
-            for _ in range(number):
-                await asyncio.sleep(0)
-            if number % 7 == 0:
-                await store.sessions.flush()
-        await store.sessions.flush()
+    held = await store.sessions.create_session(session_id="s", **USER)
+    for number in range(40):
+        await store.sessions.append_event(held, said(f"turn {number}"))
+        for _ in range(number):
+            await asyncio.sleep(0)
+        if number % 7 == 0:
+            await store.sessions.flush()
+    await store.sessions.flush()
 
-        assert [f"turn {number}" for number in range(40)] == await listed(store)
+    assert [f"turn {number}" for number in range(40)] == await listed(store)
 
 
 class Asking(BaseAgent):
@@ -289,57 +290,54 @@ async def ask(store: Store, session_id: str, text: str, agent: Asking) -> list[t
     return agent.found[-1]
 
 
-async def test_a_turn_does_not_find_its_own_question() -> None:
+async def test_a_turn_does_not_find_its_own_question(store: Store) -> None:
     """It scored 0.48, before the fact with 0.18; the turns before it are found, and later it is, too."""
-    async with Store.local(":memory:", index_on_append=True) as store:
-        for session_id in ("past", "now", "later"):
-            await store.sessions.create_session(session_id=session_id, **USER)
-        agent = Asking(name="agent")
-        assert [] == await ask(store, "past", FACT, agent)
-        await store.sessions.flush()
+    for session_id in ("past", "now", "later"):
+        await store.sessions.create_session(session_id=session_id, **USER)
+    agent = Asking(name="agent")
+    assert [] == await ask(store, "past", FACT, agent)
+    await store.sessions.flush()
 
-        found = await ask(store, "now", QUESTION, agent)
-        assert FACT == found[0][0]
-        assert QUESTION not in dict(found)
-        assert agent.found[-2] == found
+    found = await ask(store, "now", QUESTION, agent)
+    assert FACT == found[0][0]
+    assert QUESTION not in dict(found)
+    assert agent.found[-2] == found
 
-        await store.sessions.flush()
-        found = await ask(store, "later", QUESTION, agent)
-        assert QUESTION == found[0][0]
-        assert found[0][1] > dict(found)[FACT] > 0
+    await store.sessions.flush()
+    found = await ask(store, "later", QUESTION, agent)
+    assert QUESTION == found[0][0]
+    assert found[0][1] > dict(found)[FACT] > 0
 
 
-async def test_the_end_of_another_turn_does_not_remember_a_question_of_one_that_runs() -> None:
+async def test_the_end_of_another_turn_does_not_remember_a_question_of_one_that_runs(store: Store) -> None:
     """Of the same user, in another session, or before it in the same one."""
-    async with Store.local(":memory:", index_on_append=True) as store:
-        one = await store.sessions.create_session(session_id="one", **USER)
-        two = await store.sessions.create_session(session_id="two", **USER)
-        await store.sessions.append_event(one, said("first question"))
-        await store.sessions.append_event(one, said("first answer", "agent"))
-        await store.sessions.append_event(one, said("second question"))
-        await store.sessions.append_event(two, said("other question"))
-        await store.sessions.append_event(two, said("other answer", "agent"))
-        await asyncio.wait([task for task in asyncio.all_tasks() if task is not asyncio.current_task()])
-        ended = {"first question", "first answer", "other question", "other answer"}
-        assert ended == set(await listed(store))
+    one = await store.sessions.create_session(session_id="one", **USER)
+    two = await store.sessions.create_session(session_id="two", **USER)
+    await store.sessions.append_event(one, said("first question"))
+    await store.sessions.append_event(one, said("first answer", "agent"))
+    await store.sessions.append_event(one, said("second question"))
+    await store.sessions.append_event(two, said("other question"))
+    await store.sessions.append_event(two, said("other answer", "agent"))
+    await asyncio.wait([task for task in asyncio.all_tasks() if task is not asyncio.current_task()])
+    ended = {"first question", "first answer", "other question", "other answer"}
+    assert ended == set(await listed(store))
 
-        await store.sessions.flush()
-        assert "second question" in await listed(store)
+    await store.sessions.flush()
+    assert "second question" in await listed(store)
 
 
-async def test_what_waits_of_an_erased_user_is_not_remembered_later() -> None:
+async def test_what_waits_of_an_erased_user_is_not_remembered_later(store: Store) -> None:
     """The turn had not ended when the user was erased; the end of the store would end it."""
-    async with Store.local(":memory:", index_on_append=True) as store:
-        held = await store.sessions.create_session(session_id="s", **USER)
-        other = await store.sessions.create_session(app_name="app", user_id="other", session_id="s")
-        await store.sessions.append_event(held, said("answer", "agent"))
-        await store.sessions.append_event(held, said("erased"))
-        await store.sessions.append_event(other, said("kept"))
-        await store.erase_user(**USER)
-        await store.sessions.flush()
+    held = await store.sessions.create_session(session_id="s", **USER)
+    other = await store.sessions.create_session(app_name="app", user_id="other", session_id="s")
+    await store.sessions.append_event(held, said("answer", "agent"))
+    await store.sessions.append_event(held, said("erased"))
+    await store.sessions.append_event(other, said("kept"))
+    await store.erase_user(**USER)
+    await store.sessions.flush()
 
-        assert [] == await listed(store)
-        assert 1 == len((await store.memory.list_memories(app_name="app", user_id="other")).memories)
+    assert [] == await listed(store)
+    assert 1 == len((await store.memory.list_memories(app_name="app", user_id="other")).memories)
 
 
 async def test_what_waits_of_one_user_keeps_no_other_from_being_remembered(
@@ -377,18 +375,18 @@ async def test_what_waits_of_one_user_keeps_no_other_from_being_remembered(
 
 
 async def test_turns_that_never_end_do_not_keep_others_from_being_remembered(
+    store: Store,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Such as those of agents that failed: one whose turn began first counts as ended."""
     monkeypatch.setattr("gcp_adk_store.memory.remembering._WAITING", 3)
-    async with Store.local(":memory:", index_on_append=True) as store:
-        for number in range(5):
-            failed = await store.sessions.create_session(session_id=f"{number}", **USER)
-            await store.sessions.append_event(failed, said(f"question {number}"))
-        held = await store.sessions.create_session(session_id="s", **USER)
-        await store.sessions.append_event(held, said("fact"))
-        await store.sessions.append_event(held, said("answer", "agent"))
-        await asyncio.wait([task for task in asyncio.all_tasks() if task is not asyncio.current_task()])
+    for number in range(5):
+        failed = await store.sessions.create_session(session_id=f"{number}", **USER)
+        await store.sessions.append_event(failed, said(f"question {number}"))
+    held = await store.sessions.create_session(session_id="s", **USER)
+    await store.sessions.append_event(held, said("fact"))
+    await store.sessions.append_event(held, said("answer", "agent"))
+    await asyncio.wait([task for task in asyncio.all_tasks() if task is not asyncio.current_task()])
 
-        ended = [f"question {number}" for number in range(4)]
-        assert [*ended, "fact", "answer"] == await listed(store)
+    ended = [f"question {number}" for number in range(4)]
+    assert [*ended, "fact", "answer"] == await listed(store)

@@ -48,19 +48,24 @@ async def test_runs_follow_each_other_with_the_events_before(store: Store, other
     assert not (await store.turns.status(**WHO)).is_running
 
 
-async def test_a_run_that_waited_gets_the_events_that_it_asked_for(store: Store, other: Store) -> None:
-    """As its runner reads them."""
-    gate = Gate()
+def seeing(store: Store, *before: BasePlugin) -> tuple[Runner, list[str | None]]:
+    """Return a runner with the plugin, after others, and what its agent's session holds as it begins."""
     seen: list[str | None] = []
 
     async def look(callback_context: CallbackContext) -> None:
         seen.extend(texts(callback_context.session.events))
 
+    agent = Echo(name="echo", before_agent_callback=look)
+    app = App(name="app", root_agent=agent, plugins=[*before, TurnPlugin(store.turns)])
+    return Runner(app=app, session_service=store.sessions), seen
+
+
+async def test_a_run_that_waited_gets_the_events_that_it_asked_for(store: Store, other: Store) -> None:
+    """As its runner reads them."""
+    gate = Gate()
     first = asyncio.create_task(texts_of(runner_of(store, gate), "one"))
     await gate.came.wait()
-    agent = Echo(name="echo", before_agent_callback=look)
-    app = App(name="app", root_agent=agent, plugins=[TurnPlugin(other.turns)])
-    waiting = Runner(app=app, session_service=other.sessions)
+    waiting, seen = seeing(other)
     config = RunConfig(get_session_config=GetSessionConfig(num_recent_events=1))
     events = waiting.run_async(**WHERE, new_message=says("two"), run_config=config)
     second = asyncio.ensure_future(anext(events))
@@ -91,15 +96,9 @@ async def test_a_run_gets_a_session_that_was_restored_and_has_as_many_events(
     """A restore takes the number of appends back."""
     session = await read(store.sessions, WHO)
     await store.sessions.append_event(session, Event(author="user", content=says("old")))
-    seen: list[str | None] = []
-
-    async def look(callback_context: CallbackContext) -> None:
-        seen.extend(texts(callback_context.session.events))
-
     paused = Paused()
-    agent = Echo(name="echo", before_agent_callback=look)
-    app = App(name="app", root_agent=agent, plugins=[paused, TurnPlugin(other.turns)])
-    run = asyncio.create_task(texts_of(Runner(app=app, session_service=other.sessions), "two"))
+    runner, seen = seeing(other, paused)
+    run = asyncio.create_task(texts_of(runner, "two"))
     await paused.came.wait()
     restored = await store.restore_session(**WHO, at=Point.position(0))
     await store.sessions.append_event(restored, Event(author="user", content=says("new")))
@@ -127,8 +126,7 @@ async def test_a_run_whose_session_cannot_be_read_ends_its_turn(store: Store, ot
     """Another turn came between, and then the state of the app was damaged; the caller goes on."""
     session = await read(store.sessions, WHO)
     paused = Paused()
-    app = App(name="app", root_agent=Echo(name="echo"), plugins=[paused, TurnPlugin(other.turns)])
-    run = asyncio.create_task(texts_of(Runner(app=app, session_service=other.sessions), "two"))
+    run = asyncio.create_task(texts_of(seeing(other, paused)[0], "two"))
 
     async def caught() -> bool:
         with pytest.raises(RuntimeError) as raised:
