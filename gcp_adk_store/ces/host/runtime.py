@@ -190,7 +190,7 @@ class PythonRuntime(Closing):
             raise InvalidInputError(f"name must be a string, not {type(name).__name__}")
         tool = self._engine.callees.get(name)
         if tool is None:
-            known = ", ".join(sorted(self._engine.callees))
+            known = ", ".join(sorted(self._engine.callees)) or "none"
             raise InvalidInputError(f"unknown tool {name!r:.100}; known: {known}")
         invocation = Invocation.of(f"call_tool {name}", key, self._settings, options)
         return await self._run_tool(tool, args, invocation, may_stand_in=True)

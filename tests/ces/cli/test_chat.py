@@ -55,6 +55,14 @@ def test_a_conversation_shows_its_state_and_its_calls_on_demand(app: Path) -> No
     assert result.stderr.endswith("the session has ended\n")
 
 
+def test_a_script_of_json_is_read_as_json(app: Path) -> None:
+    """YAML would make two halves of the emoji, and refuse the tab."""
+    script = app.parent / "script.json"
+    script.write_text('[\t"Hello \\ud83d\\ude00."]')
+
+    assert "root: Hello \U0001f600.\n" in chat(app, "--script", str(script), says="Hi\n").stdout
+
+
 @pytest.mark.parametrize("command_name", ["chat", "eval"])
 def test_a_model_that_is_not_reached_is_an_error_in_a_line(
     app: Path, monkeypatch: pytest.MonkeyPatch, command_name: str
