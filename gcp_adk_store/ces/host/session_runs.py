@@ -64,8 +64,9 @@ class SessionRuns:
     _limiter: Limiter = field(default_factory=Limiter)
     _turns: dict[SessionKey, object] = field(default_factory=dict)
     """The turn of each session that runs."""
-    _late: dict[asyncio.Task[ToolRun], tuple[SessionKey, Future[None]]] = field(default_factory=dict)
-    """Asynchronous tools that have not ended."""
+    _late: dict[asyncio.Task[ToolRun], tuple[SessionKey, Session, Future[None]]] = field(default_factory=dict)
+    """Asynchronous tools that have not ended. Nothing else may keep the session that each of them saw, and by
+    which the service knows where its response goes."""
 
     async def run(self, invocation: Invocation, work: Work) -> Done:
         """Do *work* on a session, and append its changes.
@@ -166,10 +167,10 @@ class SessionRuns:
         Raises:
             OverloadedError: too many such tools of the session have not ended; *work* does not begin.
         """
-        _, opened = await self.open(invocation)
+        session, opened = await self.open(invocation)
         most = self.settings.waiting_per_session
         late = [*self._late.values()]  # a copy: those of other event loops end meanwhile
-        if [key for key, _ in late].count(invocation.key) >= most:
+        if [key for key, *_ in late].count(invocation.key) >= most:
             raise OverloadedError(
                 f"{most} asynchronous tools of this session have not ended, which is the limit "
                 "(waiting_per_session); wait until one ends",
@@ -178,7 +179,7 @@ class SessionRuns:
         ended: Future[None] = Future()
         ended.set_running_or_notify_cancel()  # no other event loop that waits for it can cancel it
         task = asyncio.create_task(self._finish(opened, work))
-        self._late[task] = invocation.key, ended
+        self._late[task] = invocation.key, session, ended
 
         def end(late: asyncio.Task[ToolRun]) -> None:
             del self._late[late]
@@ -200,7 +201,7 @@ class SessionRuns:
 
     async def ended(self) -> None:
         """Wait for asynchronous tools in all event loops that still run; they report what they raise."""
-        late = [ended for task, (_, ended) in [*self._late.items()] if task.get_loop().is_running()]
+        late = [ended for task, (*_, ended) in [*self._late.items()] if task.get_loop().is_running()]
         await asyncio.gather(*map(asyncio.wrap_future, late))
 
     async def _finish(self, invocation: Invocation, work: Work) -> ToolRun:
