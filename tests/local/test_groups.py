@@ -1,7 +1,7 @@
 """Appends of one process that wait for each other go in one commit, and each has its own outcome."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -104,6 +104,13 @@ async def test_an_event_that_is_appended_twice_at_once_is_stored_once(adk_store_
     assert session == await stored(service)
 
 
+def chain(failure: BaseException | None) -> Iterator[BaseException]:
+    """Yield *failure*, and what was handled when it was raised, as a traceback shows them."""
+    while failure is not None:
+        yield failure
+        failure = failure.__context__
+
+
 async def test_events_that_are_too_large_together_are_stored_one_by_one(adk_store_local: Store) -> None:
     """As far as the document has room; the calls beyond raise."""
     service = adk_store_local.sessions
@@ -114,6 +121,8 @@ async def test_events_that_are_too_large_together_are_stored_one_by_one(adk_stor
 
     assert refused
     assert all(isinstance(one, InvalidInputError) for one in refused)
+    # Its own errors, before and after the seal, and not that of its group.
+    assert {2} == {len([*chain(one)]) for one in refused}
     assert 15 <= len(found) - len(refused)
     assert [one for one in found if not isinstance(one, Exception)] == session.events
     whole = await stored(service)

@@ -204,7 +204,10 @@ class Appender:
                 except (InvalidInputError, PartlyHeldError):
                     if len(group) == 1:
                         raise
-                    await self._commit_each(key, group)
+                else:
+                    return first.event
+                # After the handler: an error of one append must not lead to that of all.
+                await self._commit_each(key, group)
             except BaseException as exc:
                 self._fail(key, group, exc)
                 for member in group[1:]:
