@@ -136,9 +136,9 @@ class UserErasure:
         except (UnavailableError, AccessDeniedError, NotProvisionedError, OutcomeUnknownError) as exc:
             if not run.has_removed and not isinstance(exc, OutcomeUnknownError):
                 raise
-            says = "some of the user's data may be removed, and not all are; call it again"
-            why = "" if isinstance(exc, OutcomeUnknownError) else f": {exc}"  # which says no more than this
-            raise OutcomeUnknownError.since(exc, says + why) from exc
+            raise OutcomeUnknownError.since(
+                exc, f"some of the user's data may be removed, and not all are; call it again: {exc}"
+            ) from exc
 
     async def subject(self, key: UserKey) -> str:
         """Return the name of a user in intents and receipts; the first call of a store makes its key."""

@@ -113,7 +113,7 @@ def look(apis: GoogleApis) -> Look:
     """Ask the APIs, and return what is found by its check."""
 
     def asked(*, place: Place = PLACE, endpoint: str = apis.url, **known: Any) -> Findings:
-        token = Renewed("first")  # type: ignore[no-untyped-call]
+        token = Renewed("token")  # type: ignore[no-untyped-call]
         shared = StoreCredentials(token).find().token
         healthy = {"identity": IDENTITY, "documents": SUCCEEDED, "objects": SUCCEEDED, "memories": {}}
         answers = admin_api.look(shared, place, asked_of(Facts(place=place)), endpoint=endpoint)
