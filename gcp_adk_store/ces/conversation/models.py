@@ -199,7 +199,7 @@ def read_script(path: Path) -> list[Any] | dict[str, Any]:
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
-        # YAML makes two halves of an escaped emoji, and a text of 1e5.
+        # YAML makes two lone surrogates of an escaped emoji, and a text of 1e5.
         read = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as exc:
         raise InvalidInputError(f"{path} cannot be read as a script: {exc}") from exc

@@ -56,7 +56,7 @@ def test_a_conversation_shows_its_state_and_its_calls_on_demand(app: Path) -> No
 
 
 def test_a_script_of_json_is_read_as_json(app: Path) -> None:
-    """YAML would make two halves of the emoji, and refuse the tab."""
+    """YAML would make two lone surrogates of the emoji, and refuse the tab."""
     script = app.parent / "script.json"
     script.write_text('[\t"Hello \\ud83d\\ude00."]')
 
