@@ -744,13 +744,6 @@ DEFECTS: Final = (
         ("turns", "turns-behind"),
     ),
     Defect(
-        "a turn believes a read of the session that its first write did not require",
-        "Operation by operation", "sessions/append/turn.py",
-        "        if (stored.epoch, stored.revision, stored.restores) != (known.epoch, known.revision, known.restores):\n",
-        "        if False:\n",
-        ("overtaken-begin",),
-    ),
-    Defect(
         "a release that was not answered is a lost turn once another one runs",
         "When requests fail", "turns/lease.py",
         "                if is_release and attempts.maybe_applied and is_over:\n",

@@ -550,6 +550,8 @@ async def a_redaction_after_an_archive(world: World, *, how: str) -> None:
         await asyncio.wait([call])
     if how == "finished":
         await sessions.restore_session(**key("one"), at=Point.position(1))
+    if how != "interrupted":
+        assert not await objects_of(one.service), "the archives of what the restore cut off are left"
     await one.plain.redact_event(**key("one"), event_id="a", reason="asked for")
     for name in await objects_of(one.service):
         found = await one.service.backend.objects.read(name, generation=None)
