@@ -212,8 +212,9 @@ class ArtifactVersions:
                 if not gone.maybe_applied:
                     raise
                 return await self._copied(key, save_id, gone)
-            if not again:
-                _count_lookup(hit=known is not None)
+            finally:
+                if not again:
+                    _count_lookup(hit=known is not None)
             if saved is not None:
                 self._latest.put(key, saved)
                 return saved

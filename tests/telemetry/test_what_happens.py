@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
 
 from gcp_adk_store import (
+    AccessDeniedError,
     ArtifactConflictError,
     ArtifactLimits,
     GcsArtifactService,
@@ -206,6 +207,19 @@ async def test_versions_that_this_process_knows_are_counted(
     assert [0, 1, 0, 0, 1] == [one["cache.versions.hits"] for one in lookups]
     assert [1, 0, 1, 1, 0] == [one["cache.versions.misses"] for one in lookups]
     await other.close()
+
+
+async def test_a_save_that_fails_has_looked_for_its_version_too(
+    watched: Watched, storage_proxy: StorageProxy, store: Store
+) -> None:
+    """The ratio of hits is that of all saves."""
+    await store.artifacts.save_artifact(**FILE, artifact=types.Part(text="first"))
+    watched.take_spans()
+    storage_proxy.plan = only("upload", from_nth(0, Refuse(403)))
+    with pytest.raises(AccessDeniedError):
+        await store.artifacts.save_artifact(**FILE, artifact=types.Part(text="second"))
+
+    assert 1 == own(watched.take_span())["cache.versions.hits"]
 
 
 async def test_operations_that_run_and_those_that_wait_are_observed(
