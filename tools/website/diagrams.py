@@ -101,13 +101,13 @@ def modules() -> Drawing:
         ("kernel/calls.py", "operation", "plain", "checks arguments; begins deadline, counts, telemetry"),
         ("sessions/append/run.py", "Appender", "plain", "one append leads those that share its commit"),
         ("sessions/append/queue.py", "Queues", "plain", "appends to one session go one after another"),
+        ("codec/encode.py", "encode_event", "plain", "the event as JSON; what is large apart"),
         (
             "sessions/append/commit.py",
             "_decide",
             "amber",
             "pure: what to write, or that it is stored",
         ),
-        ("codec/encode.py", "encode_event", "plain", "the event as JSON; what is large apart"),
         (
             "kernel/transact.py",
             "transact",
