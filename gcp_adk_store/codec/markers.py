@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gcp_adk_store.codec.encode import decode_ref
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.appends import KEY, replaced_by
+from gcp_adk_store.model.appends import REDACTED_KEY, replaced_by
 from gcp_adk_store.model.history import require_reason
 
 TEXT: Final = "[this event was redacted]"
@@ -111,12 +111,12 @@ def _is_ref(value: object) -> bool:
 def _is_redaction_of(value: Mapping[str, Any], sha256: str) -> bool:
     """Return whether the metadata of a marker say which event it replaced, why and when, and nothing else."""
     try:
-        note = value["custom_metadata"][KEY]
+        note = value["custom_metadata"][REDACTED_KEY]
         require_reason(note["reason"])
         has_all = note.keys() == {"sha256", "reason", "time"} and _is_number(note["time"])
     except (KeyError, TypeError, AttributeError, InvalidInputError):
         return False
-    return has_all and note["sha256"] == sha256 == value[KEY]["sha256"]
+    return has_all and note["sha256"] == sha256 == value[REDACTED_KEY]["sha256"]
 
 
 _PART: Final = _is_object(
@@ -144,9 +144,9 @@ _MARKER: Final[Mapping[str, Fits]] = {
         artifact_delta=_is_map(_is_number),
         rewind_before_invocation_id=_is_text,
     ),
-    "custom_metadata": lambda value: isinstance(value, dict) and value.keys() == {KEY},
+    "custom_metadata": lambda value: isinstance(value, dict) and value.keys() == {REDACTED_KEY},
     REMOVED: _is_list(_is_ref),
-    KEY: lambda value: isinstance(value, dict) and value.keys() == {"sha256"},
+    REDACTED_KEY: lambda value: isinstance(value, dict) and value.keys() == {"sha256"},
     "adk_store_halves": _is_constant(True),  # noqa: FBT003  # the value of the key
 }
 """What a marker keeps of the event: ids, names, times and counts."""

@@ -11,7 +11,7 @@ from google.adk.platform import uuid as platform_uuid
 from gcp_adk_store.codec.encode import EncodedEvent, decode_ref, encode_event
 from gcp_adk_store.codec.markers import REMOVED
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.model.appends import KEY, hash_of, replaced_by
+from gcp_adk_store.model.appends import REDACTED_KEY, hash_of, replaced_by
 from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, PayloadPlace, PayloadRef
 from gcp_adk_store.settings import SessionLimits
 
@@ -154,7 +154,7 @@ def audits_again(
 
 def is_redacted(event: Event) -> bool:
     """Return whether *event* is what a reader gets in place of one that was redacted."""
-    return KEY in (event.custom_metadata or {})
+    return REDACTED_KEY in (event.custom_metadata or {})
 
 
 def encoded_whole(event: Event, state: Mapping[str, Any], limits: SessionLimits) -> EncodedEvent:

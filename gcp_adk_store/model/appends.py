@@ -1,4 +1,8 @@
-"""Describe an append: its events, which a chain links, its turns, and what its handle knows."""
+"""Describe an append: its events, which a chain links, its turns, and what its handle knows.
+
+What is in the place of a redacted event is a marker. A :class:`Marker` is something else: what a handle
+knows of its session.
+"""
 
 import hashlib
 import re
@@ -15,12 +19,12 @@ from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.session_fields import Expiry
 from gcp_adk_store.model.state import ScopedState, overlay
 
-KEY: Final = "adk_store_redacted"
+REDACTED_KEY: Final = "adk_store_redacted"
 """The last key of a marker's JSON, and the key of what a marker says in its event's ``custom_metadata``."""
 
-_END: Final = re.compile(rf',"{KEY}":\{{"sha256":"([0-9a-f]{{64}})"\}}\}}')
+_END: Final = re.compile(rf',"{REDACTED_KEY}":\{{"sha256":"([0-9a-f]{{64}})"\}}\}}')
 
-_END_LENGTH: Final = len(f',"{KEY}":{{"sha256":""}}}}') + 64
+_END_LENGTH: Final = len(f',"{REDACTED_KEY}":{{"sha256":""}}}}') + 64
 
 DIGEST_BYTES: Final = 8
 """Bytes of a digest that distinguishes events of one document; the chain proves what was appended."""
@@ -28,7 +32,7 @@ DIGEST_BYTES: Final = 8
 
 def as_marker(text: str, replaced: bytes) -> str:
     """Return the JSON object *text* as the marker of the event whose hash is *replaced*."""
-    return f'{text[:-1]},"{KEY}":{{"sha256":"{replaced.hex()}"}}}}'
+    return f'{text[:-1]},"{REDACTED_KEY}":{{"sha256":"{replaced.hex()}"}}}}'
 
 
 def replaced_by(text: str) -> bytes | None:
@@ -270,7 +274,7 @@ class Append:
     spilled: frozenset[PayloadPlace] = frozenset()
     """Places of the session's payloads that this append refers to."""
     turns: Sequence[str] = ()
-    """:func:`~gcp_adk_store.model.appends.turns_of` the events."""
+    """:func:`turns_of` the events."""
     last_text: str | None = None
     """The start of the newest text; ``None`` for events without text."""
 

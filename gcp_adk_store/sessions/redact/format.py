@@ -11,7 +11,7 @@ from gcp_adk_store.codec.encode import EncodedEvent, FieldValue, encode_state, r
 from gcp_adk_store.codec.markers import REMOVED, TEXT
 from gcp_adk_store.codec.redactions import encoded_whole
 from gcp_adk_store.codec.writes import Document, Write, update
-from gcp_adk_store.model.appends import KEY, as_marker, digests_of, hash_of, step
+from gcp_adk_store.model.appends import REDACTED_KEY, as_marker, digests_of, hash_of, step
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.sessions import StoredSession
@@ -44,7 +44,7 @@ def marker_of(
         long_running_tool_ids=event.long_running_tool_ids,
         usage_metadata=event.usage_metadata,
         model_version=event.model_version,
-        custom_metadata={KEY: note},
+        custom_metadata={REDACTED_KEY: note},
         actions=EventActions(
             artifact_delta=event.actions.artifact_delta,
             rewind_before_invocation_id=event.actions.rewind_before_invocation_id,
