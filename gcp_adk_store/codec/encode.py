@@ -234,8 +234,8 @@ FieldValue = None | bool | int | float | str | bytes | datetime | list[Any] | di
 lacks."""
 
 JSON: Final = "json"
-
 PAYLOAD: Final = "payload"
+"""The one key of a map that stands for a value: its JSON text, or the reference of its payload."""
 
 _INT64: Final = range(-(2**63), 2**63)
 

@@ -81,16 +81,6 @@ def _plain_text(value: Any) -> Any:
     return str.__str__(value) if isinstance(value, str) else value
 
 
-# It passes calls on to an SDK that is set later, and does not read the environment again.
-_PROVIDER: Final = trace.get_tracer_provider()
-
-
-class _Sdk:
-    """The tracer of an SDK, once one is set."""
-
-    tracer: trace.Tracer | None = None
-
-
 _IDS: Final = ("app_name", "user_id", "session_id", "filename", "version", "task_id")
 
 
@@ -280,6 +270,16 @@ def _ids(session: Session | None, arguments: Mapping[str, Any]) -> dict[str, Any
     if isinstance(session, Session):
         return {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.id}
     return {name: arguments[name] for name in _IDS if arguments.get(name) is not None}
+
+
+# It passes calls on to an SDK that is set later, and does not read the environment again.
+_PROVIDER: Final = trace.get_tracer_provider()
+
+
+class _Sdk:
+    """The tracer of an SDK, once one is set."""
+
+    tracer: trace.Tracer | None = None
 
 
 def begin_span(operation: Operation, names_ids: Callable[[], bool] = lambda: False) -> None:

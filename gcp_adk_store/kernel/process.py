@@ -23,7 +23,7 @@ class OwnProcess:
         """Prepare for *owner*, which holds threads and connections, or what it opens them with."""
         self._owner = weakref.ref(owner)
         self.pid: int | None = None
-        """The process that used the owner first; ``None`` before. A call of its own needs no other check."""
+        """The process that used the owner first; ``None`` before. A call in it needs no other check."""
 
     def require_own(self) -> None:
         """Bind the owner to this process at its first use.

@@ -25,7 +25,7 @@ _MOST_REFUSED: Final = 1_000
 
 
 class SessionRecorder:
-    """Appends to the sessions below one prefix of a database."""
+    """What the appends to all sessions below one prefix of a database share."""
 
     def __init__(self, storage: SessionStorage, reader: SessionReader) -> None:
         self.storage = storage

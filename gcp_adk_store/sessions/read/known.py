@@ -1,4 +1,4 @@
-"""Keep what this process knows of sessions: documents, events of tails, segments and windows of histories.
+"""Keep what this process knows of sessions: documents, tails, segments, windows, and events of handles.
 
 No append counts an event again that its tail holds. A process that reads windows knows what the newest one
 has. When it seals the tail, the new segment keeps what the window has of the events before it. So the first
@@ -194,7 +194,8 @@ class KnownWindow:
     def lacks_some(self, events: Sequence[StoredEvent]) -> bool:
         """Return whether what was left out is needed again; *events* are its own, and later ones.
 
-        A later event may be a rewind, or go on with an invocation before the last one.
+        A later event may be a rewind, or go on with an invocation before the last one. A segment's window was
+        made with some of the later events, so their invocations count, too.
         """
         count = len(self.texts)
         if count == self.marker.revision:

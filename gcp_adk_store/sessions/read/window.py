@@ -59,6 +59,7 @@ def window(events: Sequence[StoredEvent]) -> list[int]:
 def essential(events: Sequence[StoredEvent]) -> list[int]:
     """Return the places of those of :func:`window` that no summary stands for, or that ADK looks for.
 
+    All, if nothing is summarized. Otherwise, of what rewinds took back, only what ADK looks for an answer in.
     A read by an earlier window may lack others, which stay only because the next summary may begin with them.
     """
     return sorted(_History(events).essential())
