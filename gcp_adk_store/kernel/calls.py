@@ -16,11 +16,10 @@ from opentelemetry.trace import SpanKind
 
 from gcp_adk_store import machine, settings
 from gcp_adk_store.errors import InvalidInputError, StoreError
-from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.kernel.operation import Operation, arguments_of, at_most, enter, leave, paced
 from gcp_adk_store.kernel.process import OwnProcess
-from gcp_adk_store.kernel.telemetry import APP, CALLS, OWN, SESSION, USER, finish, labels
+from gcp_adk_store.kernel.telemetry import APP, CALLS, OWN, SESSION, USER, finish, labels, shown
 from gcp_adk_store.model.keys import require_text
 
 T = TypeVar("T")
@@ -297,6 +296,4 @@ def begin_span(operation: Operation, names_ids: Callable[[], bool] = lambda: Fal
         named: dict[str, object] = {APP: operation.app}
         if names_ids():
             named |= {USER: operation.ids.get("user_id"), SESSION: operation.ids.get("session_id")}
-        span.set_attributes(
-            {name: telemetry.shown(value) for name, value in named.items() if isinstance(value, str)}
-        )
+        span.set_attributes({name: shown(value) for name, value in named.items() if isinstance(value, str)})

@@ -307,6 +307,21 @@ def require_members(holder: object) -> None:
         kind.require(getattr(holder, name))
 
 
+def require_count(name: str, given: Any, *, most: int) -> None:
+    """Check the size of a page or of an answer.
+
+    Raises:
+        InvalidInputError: *given* is no whole number from 1 to *most*.
+    """
+    if not is_count(given) or given > most:
+        raise InvalidInputError(f"{name} is {shown(given, 40)}, it must be 1 to {most}")
+
+
+def is_count(given: object) -> bool:
+    """Return whether *given* is a whole number from 1 on."""
+    return isinstance(given, int) and not isinstance(given, bool) and given >= 1
+
+
 def _hints_of(method: Callable[..., object]) -> dict[str, Any]:
     """Return the annotations of *method*.
 
@@ -350,18 +365,3 @@ def _class_of(hint: Any) -> type | None:
 
 def _with_article(name: str) -> str:
     return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
-
-
-def require_count(name: str, given: Any, *, most: int) -> None:
-    """Check the size of a page or of an answer.
-
-    Raises:
-        InvalidInputError: *given* is no whole number from 1 to *most*.
-    """
-    if not is_count(given) or given > most:
-        raise InvalidInputError(f"{name} is {shown(given, 40)}, it must be 1 to {most}")
-
-
-def is_count(given: object) -> bool:
-    """Return whether *given* is a whole number from 1 on."""
-    return isinstance(given, int) and not isinstance(given, bool) and given >= 1

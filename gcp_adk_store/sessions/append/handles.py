@@ -1,4 +1,4 @@
-"""Keep the caller's ``Session`` equal to what is stored."""
+"""Keep the caller's ``Session`` equal to what is stored, and find the state that a rewind sets."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol

@@ -191,7 +191,7 @@ class Appender:
     async def _lead(self, key: SessionKey, first: QueuedAppend) -> Event:
         """Store an append that has the permit, and those behind it that go in the same commit."""
         async with self._running.permit():
-            if await self._is_stored(key, first):
+            if await self._encode_and_look(key, first):
                 # Also a handle that was read without the event knows it from now on.
                 self._delivered.put((key, first.event.id), value=True)
                 return first.trimmed()
@@ -215,8 +215,8 @@ class Appender:
                 raise
             return first.event
 
-    async def _is_stored(self, key: SessionKey, first: QueuedAppend) -> bool:
-        """Encode the event of *first*; return whether storage has it already."""
+    async def _encode_and_look(self, key: SessionKey, first: QueuedAppend) -> bool:
+        """Encode the event of *first*; look for it if it may be stored, and return whether it is."""
         if first.held is None:
             apply_temporary(first.session, first.event)
             if first.hold is not None:
