@@ -1,4 +1,4 @@
-"""Decode events and state with their exact types, and put what was taken out of them back.
+"""Decode events and state with their exact types, and put back what was taken out of them.
 
 Decoding raises ``StoredDataError`` for an unknown form, for content that lacks the place of a payload, and
 for damaged data; *what* names a value in errors.

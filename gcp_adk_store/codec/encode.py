@@ -7,7 +7,8 @@ sizes. The text of an event with encoded lone surrogates (:mod:`gcp_adk_store.mo
 ``adk_store_halves``, which is true. ADK's ``Event`` ignores keys that it does not know.
 
 Large content of an event becomes payloads: first its inline bytes, then the whole compressed text if it is
-still too long. So does a large value of state; its reference stays.
+still too long. So does a large value of state; its reference stays. What decoding needs, too, such as
+:func:`decode_ref`, is here.
 """
 
 import json

@@ -100,7 +100,7 @@ class RedactedCallWarning(UserWarning):
 
 
 class ContentHooks:
-    """The redactors of one service, in their order; a service without redactors has none."""
+    """The redactors of one service, in their order; a service without redactors has no hooks."""
 
     def __init__(self, redactors: Sequence[ContentRedactor], *, timeout_s: float) -> None:
         """Prepare.
