@@ -166,6 +166,9 @@ def _require(method: Callable[..., object], **given: object) -> None:
     """Raise an InvalidInputError if an argument of *method* is of another kind than it declares."""
     for kind, value in arguments_of(method, (), given):
         kind.require(value)
+        odd = [name for name in value if not isinstance(name, str)] if isinstance(value, Mapping) else []
+        if odd:
+            raise InvalidInputError(f"each name of {kind.name} must be a string, not {type(odd[0]).__name__}")
 
 
 class TakesTurns(Protocol):
@@ -232,7 +235,7 @@ class Conversation(Closing):
             variables: In place of the declared defaults, by name.
 
         Raises:
-            InvalidInputError: *variables* is no mapping.
+            InvalidInputError: *variables* is no mapping, or a name in it is not text.
             SessionExistsError: a session has that id.
         """
         _require(Conversation.begin, variables=variables)

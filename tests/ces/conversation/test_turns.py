@@ -285,6 +285,8 @@ async def test_a_message_of_another_kind_is_refused(converse: Converse, name: st
         await conversation.send(**{"said": "Hi", "key": key, name: 5})  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="variables must be a mapping or None, not str"):
         await conversation.begin(variables="x")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="each name of variables must be a string, not int"):
+        await conversation.send("Hi", key, variables={1: 2})  # type: ignore[dict-item]
     assert not (await stored(converse.sessions, key)).events
 
 
