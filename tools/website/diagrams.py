@@ -106,7 +106,7 @@ def modules() -> Drawing:
             "sessions/append/commit.py",
             "_decide",
             "amber",
-            "pure: what to write, or that it is stored",
+            "what to write, or that it is stored",
         ),
         (
             "kernel/transact.py",
