@@ -64,7 +64,7 @@ test-core:
 	$(BIN)/python $(PYTEST) --dist loadfile --core --ignore=tests/beam tests
 
 # What needs no emulator, no browser, no sandbox, and no more than a few processes. `make quick TESTS=tests/unit/test_keys.py`
-TESTS ?= tests/unit tests/local tests/conformance/test_local.py
+TESTS ?= tests/unit tests/local tests/conformance/test_ours.py
 quick: python
 	$(BIN)/python $(PYTEST) --dist loadfile --quick $(TESTS)
 
@@ -88,7 +88,7 @@ unit: python
 test-oldest:
 	$(SETUP) oldest curl chromium sandbox
 	.venv-oldest/bin/python -m gcp_adk_store.testing --install
-	.venv-oldest/bin/python $(PYTEST) --dist loadfile tests/unit tests/services tests/contract tests/conformance/test_ours.py tests/golden tests/property tests/ces tests/adk_server tests/tasks tests/templates tests/local tests/conformance/test_local.py tests/erasure tests/fsck tests/inspector tests/memory tests/moving tests/turns tests/integrity/test_ways_out.py --ignore=tests/templates/test_differential.py --ignore=tests/turns/test_document.py
+	.venv-oldest/bin/python $(PYTEST) --dist loadfile tests/unit tests/services tests/contract tests/conformance/test_ours.py tests/golden tests/property tests/ces tests/adk_server tests/tasks tests/templates tests/local tests/erasure tests/fsck tests/inspector tests/memory tests/moving tests/turns tests/integrity/test_ways_out.py --ignore=tests/templates/test_differential.py --ignore=tests/turns/test_document.py
 
 # Round trips, requests and billed operations of each operation, beside what is agreed.
 budgets: python

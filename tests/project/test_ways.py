@@ -72,3 +72,11 @@ def test_make_help_names_each_target() -> None:
 
     assert len(daily) == 8
     assert {"help", *daily, *more} == set(targets)
+
+
+def test_the_makefile_names_files_that_exist() -> None:
+    """Also those of targets that no test runs."""
+    named = set(re.findall(r"\btests/[\w/.-]*\w", (ROOT / "Makefile").read_text()))
+
+    assert len(named) > 10
+    assert [] == sorted(each for each in named if not (ROOT / each).exists())
