@@ -235,7 +235,7 @@ class Conversation(Closing):
             variables: In place of the declared defaults, by name.
 
         Raises:
-            InvalidInputError: *variables* is no mapping, or a name in it is not text.
+            InvalidInputError: *variables* is not a mapping, or a name in it is not a string.
             SessionExistsError: a session has that id.
         """
         _require(Conversation.begin, variables=variables)

@@ -137,7 +137,7 @@ class Answer(TypedDict):
     """What the tool returned, or what the callback returned that overrides."""
     overridden_by: int | None
     """Index in ``code`` of the callback that returned something other than None, or of the guardrail that has
-    triggered; those after it were not run. None if there is no such callback."""
+    triggered; those after it were not run. None if none of them did."""
     state_delta: StateDelta
     """What the code changed of the variables; after a failure nothing."""
     actions: dict[str, Any] | None

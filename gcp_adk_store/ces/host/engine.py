@@ -370,7 +370,7 @@ class Engine:
 
 
 async def or_failed(run: Awaitable[Answer]) -> Answer:
-    """Return what became of *run*, also where that is no answer of its code but an error from outside."""
+    """Return the answer of *run*; an error that came from outside of its code becomes a failed answer."""
     try:
         return await run
     except SandboxRunError as exc:

@@ -35,8 +35,8 @@ def to_object(value: Any, where: str, *, lenient: bool = False) -> dict[str, Any
     users say, models answer and servers return would end each run that has it in its history.
 
     Raises:
-        InvalidInputError: *value* is no model or mapping, or JSON cannot hold a part of it; the message names
-            *where*.
+        InvalidInputError: *value* is neither a model nor a mapping, or JSON cannot hold a part of it; the
+            message names *where*.
     """
     try:
         made = _json(value, lenient=lenient)
