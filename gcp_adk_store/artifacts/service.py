@@ -6,7 +6,6 @@ from typing import Any
 from google.adk.artifacts import BaseArtifactService
 from google.adk.artifacts.base_artifact_service import ArtifactVersion, ensure_part
 from google.genai import types
-from pydantic import ValidationError
 
 from gcp_adk_store import machine
 from gcp_adk_store.artifacts.transfers import ArtifactTransfers
@@ -17,7 +16,7 @@ from gcp_adk_store.artifacts.versions import (
     is_tombstone,
     reference_scope,
 )
-from gcp_adk_store.codec.encode import invalid_places
+from gcp_adk_store.codec.encode import UNREADABLE, invalid_places
 from gcp_adk_store.codec.names import filenames, scope_prefix, user_prefix
 from gcp_adk_store.codec.objects import (
     StoredObject,
@@ -93,7 +92,7 @@ class ArtifactService(ArtifactTransfers, BaseArtifactService):
         key.require_savable()
         try:
             part = ensure_part(artifact)
-        except ValidationError as exc:
+        except UNREADABLE as exc:
             # From None: pydantic's error quotes the artifact's content.
             raise InvalidInputError(f"artifact is no Part, at {invalid_places(exc)}") from None
         except TypeError:

@@ -21,6 +21,7 @@ from gcp_adk_store.codec.encode import (
     PAYLOAD,
     PAYLOADS_KEY,
     SURROGATES_KEY,
+    UNREADABLE,
     WHOLE,
     FieldValue,
     Place,
@@ -131,7 +132,7 @@ def decode_event(text: str) -> StoredEvent:
     left_out = ""
     try:
         event = Event.model_validate_json(text)
-    except ValidationError as exc:
+    except UNREADABLE as exc:
         left_out = invalid_places(exc)
         pruned = _without_forbidden(text, exc)
         if pruned is None:
@@ -201,8 +202,10 @@ def event_timestamp(text: str) -> float:
     raise StoredDataError(f"a stored event of {len(text)} characters has no finite timestamp")
 
 
-def _without_forbidden(text: str, error: ValidationError) -> Event | None:
+def _without_forbidden(text: str, error: ValidationError | AttributeError) -> Event | None:
     """Return the event in *text* without the keys that *error* forbids; ``None`` for any other error."""
+    if isinstance(error, AttributeError):
+        return None
     try:
         data = json.loads(text)
         for problem in error.errors(include_input=False):
@@ -211,7 +214,7 @@ def _without_forbidden(text: str, error: ValidationError) -> Event | None:
             *path, key = problem["loc"]
             del reduce(getitem, path, data)[key]
         return Event.model_validate_json(json.dumps(data))
-    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+    except (*UNREADABLE, ValueError, KeyError, IndexError, TypeError, RecursionError):
         return None
 
 

@@ -208,12 +208,16 @@ def _dump(event: Event) -> str:
 def _read_back(event: Event, text: str) -> Event:
     try:
         return Event.model_validate_json(text)
-    except ValidationError as exc:
+    except UNREADABLE as exc:
         # From None: pydantic's error quotes the event's content.
         raise InvalidInputError(
             f"event {event.id!r} cannot be read back from JSON at: {invalid_places(exc)}; "
             "is a number not finite?"
         ) from None
+
+
+UNREADABLE: Final = (ValidationError, AttributeError)
+"""What ADK's models raise for data that they cannot read: the second one comes from enumerations."""
 
 
 def _require_size(event: Event, size: int, limits: SessionLimits) -> None:
@@ -224,8 +228,10 @@ def _require_size(event: Event, size: int, limits: SessionLimits) -> None:
         )
 
 
-def invalid_places(error: ValidationError) -> str:
-    """Return the fields that *error* names, without their values."""
+def invalid_places(error: ValidationError | AttributeError) -> str:
+    """Return the fields that *error*, one of ``UNREADABLE``, names, without their values."""
+    if isinstance(error, AttributeError):
+        return "an enumeration whose value is not text"
     places = {".".join(map(str, problem["loc"])) for problem in error.errors(include_input=False)}
     return ", ".join(sorted(places))[:200]
 

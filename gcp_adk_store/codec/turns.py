@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from google.genai import types
 
-from gcp_adk_store.codec.encode import FieldValue
+from gcp_adk_store.codec.encode import UNREADABLE, FieldValue, invalid_places
 from gcp_adk_store.codec.writes import Write, update
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.json_values import (
@@ -69,10 +69,7 @@ class WaitingMessage:
                 "state_delta": None | dict() as delta,
             }:
                 return cls(id=id_, message=message, time=time, state_delta=delta)
-        raise StoredDataError(
-            f"a message of {len(text)} characters in the inbox of the session is damaged, and stops turns; "
-            "gcp-adk-store fsck counts such messages: restore the document from a backup"
-        )
+        raise _damaged(f"a message of {len(text)} characters")
 
 
 def find_waiting(inbox: Sequence[str], message: str) -> str | None:
@@ -107,13 +104,23 @@ def content_of(message: Mapping[str, Any]) -> types.Content:
     """Return the content of a :attr:`WaitingMessage.message`, with the lone surrogates that pydantic refuses.
 
     Raises:
-        ValidationError: *message* is not a ``Content``. The error quotes it, so do not show it.
+        StoredDataError: *message* is not a ``Content``.
     """
-    if not has_surrogates(message):
-        return types.Content.model_validate_json(json.dumps(message))
-    encoded = types.Content.model_validate_json(json.dumps(map_texts(dict(message), encode_surrogates)))
-    content: types.Content = map_texts(encoded, decode_surrogates)
-    return content
+    encodes = has_surrogates(message)
+    text = json.dumps(map_texts(dict(message), encode_surrogates) if encodes else message)
+    try:
+        content = types.Content.model_validate_json(text)
+    except UNREADABLE as exc:
+        # From None: pydantic's error quotes the content.
+        raise _damaged(f"a message without content, see {invalid_places(exc)},") from None
+    return map_texts(content, decode_surrogates) if encodes else content
+
+
+def _damaged(what: str) -> StoredDataError:
+    return StoredDataError(
+        f"{what} in the inbox of the session is damaged, and stops turns; "
+        "gcp-adk-store fsck counts such messages: restore the document from a backup"
+    )
 
 
 def turn_fields(turn: Turn) -> dict[str, FieldValue]:

@@ -28,12 +28,11 @@ from typing import Any, ClassVar, Final, Self
 from google.adk.events import Event
 from google.adk.sessions import BaseSessionService
 from google.genai import types
-from pydantic import ValidationError
 
 from gcp_adk_store.cloud.firestore.channels import new_client
 from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.codec.decode import Foreign
-from gcp_adk_store.codec.encode import invalid_places
+from gcp_adk_store.codec.encode import UNREADABLE, invalid_places
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel.ports import Documents, Reads
@@ -280,7 +279,7 @@ def event_of(document: Document) -> Event:
         raise StoredDataError(f"{document.path} has no map event_data")
     try:
         return Event.model_validate(data)
-    except ValidationError as exc:
+    except UNREADABLE as exc:
         # From None: pydantic's error quotes the event's content.
         raise StoredDataError(f"{document.path} is not an event of ADK, see {invalid_places(exc)}") from None
 
@@ -342,7 +341,7 @@ def _event(document: Document, user: str) -> Event:
             timestamp=time,
             content=types.Content.model_validate(said),
         )
-    except ValidationError:
+    except UNREADABLE:
         # From None: pydantic's error quotes the event's content.
         raise StoredDataError(f"{document.path} is not an event that ADK reads") from None
 

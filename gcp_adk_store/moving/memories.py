@@ -12,6 +12,7 @@ from google.adk.memory import BaseMemoryService
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
+from gcp_adk_store.codec.encode import UNREADABLE
 from gcp_adk_store.codec.writes import Filter, Operator
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel.ports import Documents
@@ -93,7 +94,7 @@ async def adk_firestore_memories(documents: Documents, owner: UserKey) -> AsyncI
                 content = types.Content.model_validate(fields.get("content"))
                 time = float(fields.get("timestamp") or 0.0)
                 entry = MemoryEntry(content=content, author=fields.get("author"))
-            except (ValueError, TypeError):
+            except (*UNREADABLE, ValueError, TypeError):
                 # From None: pydantic's error, a ValueError, quotes the content.
                 raise StoredDataError(f"{document.path} has no memory that ADK reads") from None
             session = fields.get("sessionId")

@@ -106,7 +106,8 @@ def _messages(texts: list[str]) -> Iterator[tuple[str, list[str]]]:
     yield "first twice", [texts[0], *texts]
     yield "message is no JSON", ["{", *texts[1:]]
     yield "another text", [json.dumps({**first, "message": {"parts": [{"text": "other"}]}}), *texts[1:]]
-    yield "no content", [json.dumps({**first, "message": {"parts": 7}}), *texts[1:]]
+    for how, parts in {"no parts": 7, "no text as a type": [{"toolCall": {"toolType": 7}}]}.items():
+        yield how, [json.dumps({**first, "message": {"parts": parts}}), *texts[1:]]
     for field in first:
         yield f"{field} dropped", [json.dumps({**first, field: None}), *texts[1:]]
     yield "too many", [json.dumps({**first, "id": f"{number}"}) for number in range(101)]

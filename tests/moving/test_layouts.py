@@ -117,12 +117,14 @@ async def test_a_damaged_session_does_not_stop_the_others(raw: Any) -> None:
     await put_session(raw, "bad", "{not json")
     path = await put_session(raw, "worse", "{}")
     await put(raw, f"{path}/events/e", event_data={"author": ["secret"]}, timestamp=NOW)
+    path = await put_session(raw, "worst", "{}")
+    await put(raw, f"{path}/events/e", event_data={"finish_reason": ["secret"]}, timestamp=NOW)
     await put_session(raw, "good", "{}")
     async with Store.local(":memory:") as store:
         report = await copy(adk_firestore(raw), store.sessions, app_name=APP)
         failed = [str(note) for note in report.notes if note.kind == "failed"]
 
-        assert (1, 2, False) == (report.copied, len(failed), report.is_complete)
+        assert (1, 3, False) == (report.copied, len(failed), report.is_complete)
         assert "secret" not in "".join(failed)
         assert all(path.split("/")[-2] in one for one in failed)
 
@@ -176,7 +178,14 @@ async def test_the_layout_of_adk_for_java_is_for_reading_alone(raw: Any) -> None
 
 
 @pytest.mark.parametrize(
-    "damage", [{"timestamp": "yesterday"}, {"content": {"parts": "secret"}}, {"author": 7}], ids=str
+    "damage",
+    [
+        {"timestamp": "yesterday"},
+        {"content": {"parts": "secret"}},
+        {"content": {"parts": [{"tool_call": {"tool_type": ["secret"]}}]}},
+        {"author": 7},
+    ],
+    ids=str,
 )
 async def test_a_damaged_memory_of_adks_service_is_named_without_its_content(
     raw: Any, damage: dict[str, Any]

@@ -48,6 +48,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"artifact": file("gs://a/b", "image/\ud800")}, "cannot be sent as a header"),
     ({"artifact": file("gs://b/\ud800")}, "file_uri holds a lone surrogate"),
     ({"artifact": {"text": 3}}, "artifact is no Part, at text"),
+    ({"artifact": {"tool_call": {"tool_type": 3}}}, "artifact is no Part, at an enumeration"),
     ({"artifact": {1: 2}}, "artifact is no Part: its keys are not all texts"),
     ({"artifact": reference({**TARGET, "session_id": "else"})}, "same session scope"),
     ({"custom_metadata": {"big": "x" * 9000}}, "the limit is 8192"),

@@ -1,6 +1,7 @@
 """Run agents in turns: one at a time, and each message that waits once and in order."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -30,11 +31,13 @@ from gcp_adk_store import (
     SessionLimits,
     SessionMissingError,
     Store,
+    StoredDataError,
     TurnLostError,
 )
 from gcp_adk_store.model.session_fields import MAX_WAITING
 from gcp_adk_store.testing.conformance.running import read
 from tests.services.conftest import texts
+from tests.support.stored import change, fields_of, session_path
 from tests.turns.conftest import WHO, Calls, Passes, event, history
 from tools.benchmarks.stub_agent import runner
 
@@ -400,6 +403,19 @@ async def test_a_full_inbox_refuses_a_message(store: Store, other: Store) -> Non
     assert await other.turns.withdraw(**WHO, message_id=waiting)
     assert not await other.turns.withdraw(**WHO, message_id=waiting)
     await texts_of(other, runner, "y" * 100_000, on_busy="enqueue")
+
+
+@pytest.mark.parametrize("parts", ["secret", [{"toolCall": {"toolType": ["secret"]}}]], ids=str)
+async def test_a_damaged_message_is_named_without_its_content(store: Store, parts: Any) -> None:
+    """The second one makes an enumeration of google-genai fail in a way of its own."""
+    await store.turns.enqueue(**WHO, new_message=says("one"))
+    path = session_path(WHO)
+    (text,) = (await fields_of(store, path))["inbox"]
+    await change(store, path, {"inbox": [json.dumps({**json.loads(text), "message": {"parts": parts}})]})
+    with pytest.raises(StoredDataError, match="in the inbox of the session is damaged") as caught:
+        await texts_of(store, runner_of(store), "two")
+
+    assert "secret" not in f"{caught.value}"
 
 
 async def test_a_message_waits_without_a_runner_until_a_turn_answers_it(store: Store, other: Store) -> None:

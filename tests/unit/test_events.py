@@ -173,6 +173,8 @@ def test_a_field_of_a_newer_adk_is_no_obstacle() -> None:
         ('{"author":"secret', ""),
         ('["secret"]', ""),
         ("", ""),
+        # An enumeration of google-genai calls a method of texts on it.
+        ('{"author":"a","timestamp":1,"finishReason":["secret"]}', "an enumeration whose value is not text"),
     ],
 )
 def test_an_event_that_cannot_be_read_names_the_place(text: str, places: str) -> None:
@@ -213,14 +215,16 @@ def deep(levels: int) -> Any:
     return value
 
 
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 @pytest.mark.parametrize(
     ("unreadable", "message"),
     [
         (event(call(x=deep(220))), "event 'e1' holds more than 200 maps and lists within each other"),
         (event(call(x=10**4300)), "event 'e1' holds an integer of over 4300 digits; keep it as text"),
         (Event(id="e1", author="a", timestamp=float("nan")), "event 'e1' cannot be read back"),
+        (event().model_copy(update={"finish_reason": 3}), "event 'e1' cannot be read back"),
     ],
-    ids=["too deep", "too many digits", "no time"],
+    ids=["too deep", "too many digits", "no time", "no text"],
 )
 def test_an_event_that_could_not_be_read_back_is_refused(unreadable: Event, message: str) -> None:
     """It would lock its session for good; the error says so before anything is written."""

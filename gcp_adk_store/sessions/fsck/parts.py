@@ -7,8 +7,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final
 
-from pydantic import ValidationError
-
 from gcp_adk_store.codec.documents import Deletion, Layout, chunk_owner
 from gcp_adk_store.codec.encode import CHUNK_BYTES
 from gcp_adk_store.codec.stored import read_chunk
@@ -171,7 +169,7 @@ def _inbox(header: Header) -> Iterator[Fault]:
             waiting = WaitingMessage.parse(text)
             content_of(waiting.message)
             ids.append(waiting.id)
-        except (StoredDataError, ValidationError):
+        except StoredDataError:
             unreadable += 1
     if unreadable:
         says = f"has {len(texts)} messages, of which {unreadable} cannot be read: they stop each turn"
