@@ -29,6 +29,7 @@ from gcp_adk_store.codec.encode import (
     decode_ref,
     invalid_places,
     no_place,
+    parse_event,
     parts_of,
     put_bytes,
 )
@@ -131,7 +132,7 @@ def decode_event(text: str) -> StoredEvent:
     text = large.take_from_json(text)
     left_out = ""
     try:
-        event = Event.model_validate_json(text)
+        event = parse_event(text)
     except UNREADABLE as exc:
         left_out = invalid_places(exc)
         pruned = _without_forbidden(text, exc)

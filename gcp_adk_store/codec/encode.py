@@ -15,6 +15,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -27,6 +28,7 @@ from pydantic_core import PydanticSerializationError
 
 from gcp_adk_store.codec.names import escape_name
 from gcp_adk_store.codec.texts import LargeMaps, to_json_bytes
+from gcp_adk_store.codec.validator import stored_event_validator
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.json_values import (
     Bounds,
@@ -207,7 +209,7 @@ def _dump(event: Event) -> str:
 
 def _read_back(event: Event, text: str) -> Event:
     try:
-        return Event.model_validate_json(text)
+        return parse_event(text)
     except UNREADABLE as exc:
         # From None: pydantic's error quotes the event's content.
         raise InvalidInputError(
@@ -218,6 +220,20 @@ def _read_back(event: Event, text: str) -> Event:
 
 UNREADABLE: Final = (ValidationError, AttributeError)
 """What ADK's models raise for data that they cannot read: the second one comes from enumerations."""
+
+
+def parse_event(text: str) -> Event:
+    """Return the event that *text* holds: that of ``Event.model_validate_json``, in half the time.
+
+    Raises:
+        ValidationError: the installed ADK cannot read it.
+        AttributeError: a value of an enumeration is not text.
+    """
+    if "null" not in text and (validator := stored_event_validator()) is not None:
+        with suppress(*UNREADABLE):  # ADK may read it
+            event: Event = validator.validate_json(text)
+            return event
+    return Event.model_validate_json(text)
 
 
 def _require_size(event: Event, size: int, limits: SessionLimits) -> None:
