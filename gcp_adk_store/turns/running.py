@@ -149,7 +149,7 @@ class Turns(HeldTurns):
                 async for event in events:
                     yield event
         except TurnLostError as exc:
-            if own.waits not in hold.inbox:
+            if hold.own not in hold.inbox:
                 raise
             raise TurnLostError(
                 f"{exc} The message {own.id} waits: the next turn of the session answers it. Do not send it "
@@ -300,7 +300,7 @@ class Turns(HeldTurns):
                     async for event in events:
                         yield event
         if own is not None and not own.has_begun:
-            raise TurnLostError("The turn was asked to stop before the message's turn came; send it again.")
+            raise TurnLostError("The turn ended before the message's turn came. Begin a new turn.")
         await self._flush_if(hold, final)
         for event in final:
             yield event
@@ -318,8 +318,7 @@ class Turns(HeldTurns):
         final: list[Event],
     ) -> AsyncGenerator[Event, None]:
         """Answer one message; leave the final response in *final*."""
-        if message.waits is not None:
-            hold.answer(message.id, message.waits)
+        hold.answer(message.id, message.waits)
         try:
             async with aclosing(self._events(hold, runner, message, run_config, final)) as events:
                 async for event in events:

@@ -153,12 +153,12 @@ async def test_a_turn_begins_with_what_others_made_of_the_session_since_the_last
 async def test_a_message_that_is_too_large_to_wait_goes_with_its_event(store: Store) -> None:
     """The lease is a write of its own then."""
     long = types.Content(role="user", parts=[types.Part(text="x" * 20_000)] * 4)
-    events = store.turns.run(runner_of(store), **WHERE, new_message=long)
+    events = store.turns.run(runner_of(store), **WHERE, new_message=long, message_id="mine")
     await anext(events)
     assert () == (await store.turns.status(**WHO)).waiting
     assert 1 == len([event async for event in events])
     found = await read(store.sessions, WHO)
-    assert long == found.events[0].content
+    assert ("mine", long) == (found.events[0].id, found.events[0].content)
 
 
 async def test_a_run_that_waits_after_its_answer_holds_it_back_no_longer(store: Store, other: Store) -> None:
@@ -189,14 +189,17 @@ async def test_a_message_whose_process_is_killed_before_its_event_is_answered_by
     assert whole("one", "two") == await history(other)
 
 
+@pytest.mark.parametrize("answered", ["one", "left"])
 async def test_a_run_that_loses_its_turn_names_the_message_that_waits(
-    store: Store, other: Store, passes: Passes
+    store: Store, other: Store, passes: Passes, answered: str
 ) -> None:
-    """By the id under which it waits."""
+    """By the id under which it waits, also if the turn is lost while it answers another one."""
+    if answered == "left":
+        await other.turns.enqueue(**WHO, new_message=says("left"))
     gate = Gate()
-    first = asyncio.create_task(texts_of(store, runner_of(store, **gate.of("before one")), "one"))
+    first = asyncio.create_task(texts_of(store, runner_of(store, **gate.of(f"before {answered}")), "one"))
     await gate.came.wait()
-    (waiting,) = (await other.turns.status(**WHO)).waiting
+    *_, waiting = (await other.turns.status(**WHO)).waiting
     passes(61)
     async with other.turns.hold(**WHO, on_busy="reject"):
         gate.may_go_on.set()

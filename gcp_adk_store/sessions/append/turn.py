@@ -71,7 +71,7 @@ class HeldTurn:
         self._loop = asyncio.get_running_loop()
         self._until = turn.until or 0.0
         self._asked_at = since
-        self._message: tuple[str, str] | None = None
+        self._message: tuple[str, str | None] | None = None
         self._claimed: tuple[str, str] | None = None
         self._removes: str | None = None
 
@@ -200,8 +200,8 @@ class HeldTurn:
         waiting = self.inbox if self.inbox_after is None else self.inbox_after
         return None if waiting or not self.releases else self.turn.released
 
-    def answer(self, message_id: str, text: str) -> None:
-        """Let the next event of the user be that of the message *text* of the inbox."""
+    def answer(self, message_id: str, text: str | None) -> None:
+        """Let the next event of the user be that of a message, *text* in the inbox if it waits there."""
         self._message = (message_id, text)
 
     def answered(self) -> bool:
@@ -232,8 +232,8 @@ class HeldTurn:
         The commit that stores it removes the message from the inbox.
         """
         if self._message is not None and event.author == "user":
-            self._claimed, self._message = self._message, None
-            event.id = self._claimed[0]
+            (event.id, text), self._message = self._message, None
+            self._claimed = None if text is None else (event.id, text)
         return self._claimed is not None and event.id == self._claimed[0]
 
     def failed(self, ids: Collection[str]) -> None:
