@@ -186,8 +186,7 @@ DEFECTS: Final = (
     Defect(
         "an append that changed shared state before its session went is called missing",
         "When requests fail", "sessions/append/commit.py",
-        "            # The shared state outlives the session.\n            raise OutcomeUnknownError(",
-        "            raise SessionMissingError(",
+        '        require_certain(append, attempts, "gone")\n', "",
         _LIVES,
         "what was not answered is unknown where the session is gone",
     ),

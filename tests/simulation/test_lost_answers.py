@@ -368,13 +368,24 @@ async def a_turn_that_is_lost(world: World) -> None:
     assert await one.ids() == []
 
 
-async def append_in_turn(store: Store) -> None:
+async def an_append_that_a_restore_takes_back(world: World) -> None:
+    """The event of a turn is stored without an answer and cut off; the state of the user keeps its change."""
+    one = Fated(world)
+    await one.fill()
+    call = one.start(append_in_turn, one.store, **{"user:changed": True})
+    await asyncio.sleep(1)
+    await one.loses_the_first().wait()
+    await one.plain.sessions.restore_session(**key("one"), at=Point.position(0))
+    await error_of(call, OutcomeUnknownError)
+
+
+async def append_in_turn(store: Store, **delta: Any) -> None:
     """Append an event in a turn, a while after its begin."""
     async with store.turns.hold(**key("one"), lease_s=5):
         held = await store.sessions.get_session(**key("one"))
         assert held is not None
         await asyncio.sleep(1.5)
-        await store.sessions.append_event(held, long_event("late"))
+        await store.sessions.append_event(held, long_event("late", **delta))
 
 
 async def a_restore_that_is_not_answered(world: World) -> None:
@@ -617,6 +628,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "deleted-in-part": a_deletion_that_fails_in_part,
     "running-lease": a_lease_that_runs,
     "lost-turn": a_turn_that_is_lost,
+    "restored-turn": an_append_that_a_restore_takes_back,
     "unanswered-restore": a_restore_that_is_not_answered,
     "pruned-too-late": a_prune_beside_an_append,
     "cancelled-append": an_append_whose_caller_goes,

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from google.adk.events import Event
 
@@ -258,7 +258,10 @@ class Appending:
     def _decide(self, seen: Look | None, attempts: Attempts) -> Decision[Appended]:
         if seen is not None:
             if seen.outcome is AppendOutcome.LOST and self.hold is not None:
-                raise self.hold.lose()
+                lost = self.hold.lose()
+                if seen.stored is not None and seen.stored.restores != self.base.restores:
+                    require_certain(self.append, attempts, _RESTORED)
+                raise lost
             found = resolve(seen, attempts, append=self.append, base=self.base, merging=self.merging)
             if isinstance(found, Appended):
                 if self.hold is not None:
@@ -319,6 +322,21 @@ class Appending:
         return Appended(marker=marker, tail_bytes=written[0].incremented["tail_bytes"], merged=self._merged)
 
 
+_RESTORED: Final = "restored to an earlier point"
+
+
+def require_certain(append: Append, attempts: Attempts, became: str) -> None:
+    """Require that *append* has not changed shared state, which outlives what its session *became* since.
+
+    Raises:
+        OutcomeUnknownError: a commit that was not answered may have.
+    """
+    if attempts.maybe_applied and (append.delta.app or append.delta.user):
+        raise OutcomeUnknownError(
+            f"sent and not answered, and then the session was {became}; read before repeating it"
+        )
+
+
 def resolve(
     seen: Look, attempts: Attempts, *, append: Append, base: Marker, merging: bool
 ) -> Appended | Marker:
@@ -337,11 +355,7 @@ def resolve(
     """
     stored, outcome = seen.stored, seen.outcome
     if stored is None or outcome is AppendOutcome.MISSING:
-        if attempts.maybe_applied and (append.delta.app or append.delta.user):
-            # The shared state outlives the session.
-            raise OutcomeUnknownError(
-                "sent and not answered, and then the session was gone; read before repeating it"
-            )
+        require_certain(append, attempts, "gone")
         raise SessionMissingError
     if outcome in (AppendOutcome.LANDED, AppendOutcome.HELD):
         return Appended(marker=stored.marker, tail_bytes=0, was_held=outcome is AppendOutcome.HELD)
@@ -351,11 +365,7 @@ def resolve(
         # Without an update time, the handle's next append finds what others appended.
         return Appended(marker=base.advanced(append, "", stored.expiry), tail_bytes=0)
     if outcome is AppendOutcome.RESTORED:
-        if attempts.maybe_applied and (append.delta.app or append.delta.user):
-            raise OutcomeUnknownError(
-                "sent and not answered, and then the session was restored to an earlier point; read before "
-                "repeating it"
-            )
+        require_certain(append, attempts, _RESTORED)
         raise SessionConflictError(
             "The session was restored to an earlier point since it was loaded: it lost the events after the "
             "point. Read the session again, and decide again whether to append."
