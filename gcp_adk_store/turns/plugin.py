@@ -135,3 +135,5 @@ class TurnPlugin(BasePlugin):
 
         if task is not None:
             task.add_done_callback(end)
+            _, stack = self._running[invocation_id]
+            stack.callback(task.remove_done_callback, end)  # a task may run agents for ever

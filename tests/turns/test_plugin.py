@@ -1,6 +1,7 @@
 """Take turns in runners that somebody else makes and runs."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from google.adk.agents.callback_context import CallbackContext
@@ -120,6 +121,38 @@ async def test_a_run_that_fails_or_is_cancelled_ends_its_turn(store: Store) -> N
     with pytest.raises(asyncio.CancelledError):
         await running
     assert 2 == len(await texts_of(runner_of(store), "two"))
+
+
+class Counting(asyncio.Task[None]):
+    """Counts what is called when it ends."""
+
+    callbacks = 0
+
+    def add_done_callback(self, fn: Any, /, *, context: Any = None) -> None:
+        """Take one more."""
+        self.callbacks += 1
+        super().add_done_callback(fn, context=context)
+
+    def remove_done_callback(self, fn: Any, /) -> int:
+        """Take some away."""
+        removed = super().remove_done_callback(fn)
+        self.callbacks -= removed
+        return removed
+
+
+async def test_a_task_that_goes_on_keeps_nothing_of_the_runs_that_ended(store: Store) -> None:
+    """Such as that of a worker, which runs an agent for each message of a queue."""
+    runner, counts = runner_of(store), list[int]()
+
+    async def work() -> None:
+        for text in ("one", "two", "three"):
+            await texts_of(runner, text)
+            counts.append(task.callbacks)
+
+    task = Counting(work(), loop=asyncio.get_running_loop())
+    await task
+
+    assert 1 == len({*counts}), counts
 
 
 async def test_a_run_whose_session_cannot_be_read_ends_its_turn(store: Store, other: Store) -> None:
