@@ -211,7 +211,7 @@ class SessionAdministration(Closing):
         session_id: str,
         at: Point,
         artifacts: SessionArtifacts | None = None,
-        only_of_events: int | None = None,
+        only_of_events: Sequence[str] | None = None,
     ) -> Session:
         """Take a session back to a point, in one atomic step, and return it.
 
@@ -231,21 +231,21 @@ class SessionAdministration(Closing):
             session_id: The session.
             at: The point, such as ``Point.before_invocation("e-1")``.
             artifacts: What takes them back.
-            only_of_events: Restores only if the session has so many events; by default any number.
+            only_of_events: Restores only if the session has the events of these ids; by default any.
 
         Raises:
             SessionMissingError: the session does not exist; nothing was written.
             PointMissingError: the session does not have this point, perhaps because another call restored it
                 to an earlier one; nothing was written.
-            SessionConflictError: the session has another number of events than *only_of_events*; nothing was
-                written.
+            SessionConflictError: the session has other events than *only_of_events*; nothing was written.
             InvalidInputError: *at* is not a point, or the session's document would exceed Firestore's limits.
             OutcomeUnknownError: not answered, or restored but not read or not finished. Read the session
                 before repeating the call.
         """
         require_point(at)
         key = SessionKey(app=app_name, user=user_id, session=session_id)
-        await self._restorer.restore(key, at, artifacts, only_of_events=only_of_events)
+        only_of = None if only_of_events is None else [*only_of_events]
+        await self._restorer.restore(key, at, artifacts, only_of_events=only_of)
         try:
             found = await self._reader.find(key, None)
         except StoreError as exc:

@@ -148,8 +148,8 @@ class StoreOperations(Closing):
         Raises:
             SessionMissingError, PointMissingError, InvalidInputError: nothing was restored.
             SessionExistsError: *keep_as* is taken; nothing was written.
-            SessionConflictError: another call appended after the fork was made; nothing was restored. The
-                fork stays: delete it, or choose another id, before calling again.
+            SessionConflictError: the session has other events than when the fork was made; nothing was
+                restored. The fork stays: delete it, or choose another id, before calling again.
             OutcomeUnknownError: not answered, or restored but not finished. Read the session before repeating
                 the call.
         """
@@ -159,7 +159,7 @@ class StoreOperations(Closing):
             # Refuses a point that the session does not have, before anything is written.
             await self._sessions.get_session_at(**ids, at=at)
             kept = await self.fork_session(**ids, to_session_id=keep_as, artifacts="all")
-            events = len(kept.events)
+            events = [event.id for event in kept.events]
         return await self._sessions.restore_session(
             **ids, at=at, artifacts=self._session_artifacts(), only_of_events=events
         )

@@ -260,18 +260,23 @@ async def test_a_session_is_kept_before_it_is_restored_or_nothing_happens(store:
     assert await store.sessions.get_session(app_name=APP, user_id=USER, session_id="kept") is None
 
 
-async def test_an_append_after_the_fork_is_not_cut_off(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error says what to do with the fork, which stays."""
+@pytest.mark.parametrize("at", [5, 6])
+async def test_an_append_after_the_fork_is_not_cut_off(
+    store: Store, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """Also one in the place of an event that another restore cut off; the error says what to do."""
     session = await fill(store, 6)
     fork = store.fork_session
 
     async def fork_and_append(**options: Any) -> Any:
+        nonlocal session
         made = await fork(**options)
+        session = await store.sessions.restore_session(**WHO, at=Point.position(at))
         await store.sessions.append_event(session, event(6))
         return made
 
     monkeypatch.setattr(store, "fork_session", fork_and_append)
-    with pytest.raises(SessionConflictError, match="7 events now, and 6 were kept"):
+    with pytest.raises(SessionConflictError, match="other events than the 6 that were kept"):
         await store.restore_session(**WHO, at=Point.position(2), keep_as="kept")
 
     assert session == await store.sessions.get_session(**WHO)

@@ -56,8 +56,8 @@ class _Look:
     stored: StoredSession | None
     unfinished: Sequence[Restore]
     planned: _Planned | None = None
-    events: int | None = None
-    """Without a plan, the number of its events; ``None`` if others changed the session meanwhile."""
+    events: Sequence[str] | None = None
+    """Without a plan, the ids of its events; ``None`` if others changed the session meanwhile."""
     has_landed: bool = False
     """Whether this restore made the session so."""
 
@@ -66,7 +66,7 @@ def _decided(
     seen: _Look,
     base: StoredSession | None,
     attempts: Attempts,
-    only_of_events: int | None,
+    only_of_events: Sequence[str] | None,
 ) -> Decision[Sequence[Restore] | None]:
     """Decide what a restore writes; its value is what is left to finish, ``None`` if there is no change.
 
@@ -81,10 +81,10 @@ def _decided(
     require_not_restored(stored, base, attempts)
     if stored is None or stored.has_expired:
         raise SessionMissingError
-    if seen.events is not None and only_of_events not in (None, seen.events):
+    if only_of_events is not None and seen.events not in (None, only_of_events):
         raise SessionConflictError(
-            f"the session has {seen.events} events now, and {only_of_events} were kept; another call "
-            "appended: delete what was kept, or choose another id, and call again"
+            f"the session has other events than the {len(only_of_events)} that were kept: another call "
+            "changed it; delete what was kept, or choose another id, and call again"
         )
     if seen.planned is None:
         return CHANGED if seen.events is None else Done(None)
@@ -114,7 +114,7 @@ class Restorer:
         point: Point,
         artifacts: SessionArtifacts | None,
         *,
-        only_of_events: int | None = None,
+        only_of_events: Sequence[str] | None = None,
     ) -> None:
         """Take a session back to *point*, exactly once; first finish restores that were interrupted.
 
@@ -144,7 +144,7 @@ class Restorer:
             past = await self._reader.past_unless_changed(stored, point=point)
             if past is None:
                 return _Look(stored, unfinished)
-            events = len(past.events)
+            events = [one.event.id for one in past.events]
             if only_of_events not in (None, events) or _is_at_point(past):
                 return _Look(stored, unfinished, events=events)
             planned = await self._plan(stored, past, restore_id, with_artifacts=artifacts is not None)
