@@ -115,6 +115,8 @@ class HeldTurn:
     def learn(self, stored: StoredSession) -> None:
         """Take over what was read of the session; whether it is asked to stop is noticed here."""
         if (stored.epoch, stored.marker.fence) != (self.epoch, self.fence):
+            if stored.epoch != self.epoch:
+                self.inbox = ()  # it went with its session
             self.lose()
             return
         self.known = replace(stored, tail=(), state={}, inbox=())
