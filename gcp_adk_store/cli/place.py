@@ -80,7 +80,7 @@ def chosen_settings(place: Mapping[str, str | None]) -> StoreSettings:
     Raises:
         InvalidInputError: a setting is malformed, or the options name two stores.
     """
-    given: dict[str, Any] = {name: value for name, value in place.items() if value}
+    given: dict[str, Any] = {name: value for name, value in place.items() if value is not None}
     settings = StoreSettings.from_env()
     if "local" in given:
         settings = replace(settings, project=None, bucket=None)

@@ -41,6 +41,16 @@ def test_gc_says_where_it_looked(project: str, firestore_emulator: Emulator, adk
     assert second.startswith("nothing: ")
 
 
+@pytest.mark.parametrize("option", ["project", "database", "bucket", "prefix", "local"])
+def test_an_empty_option_does_not_stand_for_the_store_of_the_environment(option: str) -> None:
+    """A shell whose variable is not set passes one: ``--local "$STORE"``."""
+    for arguments in EACH:
+        result = run(*arguments, f"--{option}", "", ADK_STORE_PROJECT="demo-x")
+
+        assert (2, "") == (result.exit_code, result.stdout), arguments
+        assert f"Error: {option} '' must be " in result.stderr
+
+
 def test_no_project_is_an_error_that_ends_with_the_command(firestore_emulator: Emulator) -> None:
     """On an emulator too, where a store would take the one of all stores that name none."""
     assert firestore_emulator.address

@@ -114,7 +114,7 @@ async def chat(folder: Path, app: Path, *, chosen: _Options, **at: str | None) -
     key = chosen.session
     async with AsyncExitStack() as stack:
         where = "in memory, not stored"
-        kept = key is not None or any(at.values())
+        kept = key is not None or any(value is not None for value in at.values())
         if not kept or place.chosen_settings(at).local == MEMORY:
             store = await stack.enter_async_context(Store.local(MEMORY))
         else:
