@@ -94,7 +94,8 @@ class StoreSettings:
             )
         if self.local is not None and (self.project or self.bucket):
             raise InvalidInputError(
-                "local names a folder, project and bucket name a cloud store; pass only one kind"
+                "local names a folder, project and bucket name a cloud store; pass only one kind, or set the "
+                "variables of one: ADK_STORE_LOCAL, or ADK_STORE_PROJECT and ADK_STORE_BUCKET"
             )
 
     @classmethod

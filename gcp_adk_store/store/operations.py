@@ -62,7 +62,9 @@ class StoreOperations(Closing):
             InvalidInputError: the store has no bucket.
         """
         if self._artifacts is None:
-            raise InvalidInputError("this store has no bucket; pass bucket= or set ADK_STORE_BUCKET")
+            raise InvalidInputError(
+                "this store has no bucket; pass bucket= or set ADK_STORE_BUCKET, or ADK_STORE_LOCAL for a folder"
+            )
         return self._artifacts
 
     async def fork_session(

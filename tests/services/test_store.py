@@ -83,7 +83,7 @@ async def test_borrowed_clients_stay_open(
 
 def test_a_store_without_a_bucket_says_how_to_get_one() -> None:
     """Sessions work without; asking for artifacts names the setting."""
-    with pytest.raises(InvalidInputError, match="ADK_STORE_BUCKET"):
+    with pytest.raises(InvalidInputError, match="set ADK_STORE_BUCKET, or ADK_STORE_LOCAL"):
         _ = Store.connect(project="demo").artifacts
     with pytest.raises(InvalidInputError, match="go together"):
         Store.from_clients(

@@ -122,6 +122,13 @@ def test_settings_come_from_the_environment(environ: dict[str, str], expected: S
     assert expected == StoreSettings.from_env(environ)
 
 
+@pytest.mark.parametrize("other", ["ADK_STORE_PROJECT", "ADK_STORE_BUCKET"])
+def test_variables_of_two_stores_are_named(other: str) -> None:
+    """One may have stayed set from another shell's work."""
+    with pytest.raises(InvalidInputError, match=f"pass only one kind, .* ADK_STORE_LOCAL, or .*{other}"):
+        StoreSettings.from_env({"ADK_STORE_LOCAL": "store", other: "bucket"})
+
+
 @pytest.mark.parametrize("value", [None, "", "here:1"])
 @pytest.mark.parametrize(
     ("variable", "read"),

@@ -33,7 +33,7 @@ NO_TOKEN: Final = (ArithmeticError, AttributeError, LookupError, TypeError, Valu
 _LOGIN: Final = "run `gcloud auth application-default login`"
 WAYS: Final = (
     f"{_LOGIN}, attach a service account, name a file in ADK_STORE_CREDENTIALS_FILE, "
-    "or set FIRESTORE_EMULATOR_HOST and STORAGE_EMULATOR_HOST to use emulators"
+    "set FIRESTORE_EMULATOR_HOST and STORAGE_EMULATOR_HOST to use emulators, or ADK_STORE_LOCAL for a folder"
 )
 """How to give the store an identity."""
 
