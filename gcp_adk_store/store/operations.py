@@ -62,9 +62,8 @@ class StoreOperations(Closing):
             InvalidInputError: the store has no bucket.
         """
         if self._artifacts is None:
-            raise InvalidInputError(
-                "this store has no bucket; pass bucket= or set ADK_STORE_BUCKET, or ADK_STORE_LOCAL for a folder"
-            )
+            ways = "pass bucket= or set ADK_STORE_BUCKET, or ADK_STORE_LOCAL for a folder"
+            raise InvalidInputError(f"this store has no bucket; {ways}")
         return self._artifacts
 
     async def fork_session(
