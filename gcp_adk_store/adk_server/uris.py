@@ -146,7 +146,10 @@ class _ServiceUri(NamedTuple):
         fits = found is not None and found[1].lower() in (scheme, f"{scheme}+local") and "@" not in found[2]
         if found is None or not fits or not uri.isprintable() or " " in uri:
             shown = _USER.sub("//...@", uri)[:80]
-            raise InvalidInputError(f"{shown!r} is not a URI of the form {scheme}://...?name=value&...")
+            raise InvalidInputError(
+                f"{shown!r} is not a URI of the form {scheme}://...?name=value&..., "
+                f"or {scheme}+local:///PATH, with a space as %20 and # as %23"
+            )
         query: dict[str, str] = {}
         for pair in (found[4] or "").split("&") if found[4] else []:
             name, _, value = (_decoded(text) for text in pair.partition("="))

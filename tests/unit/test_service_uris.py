@@ -109,6 +109,7 @@ def test_a_uri_of_artifacts_is_read(uri: str, expected: dict[str, Any]) -> None:
         ("firestore://p\n", "is not a URI of the form"),
         ("fire\tstore://p", "is not a URI of the form"),
         ("firestore://p ?prefix=a", "is not a URI of the form"),
+        ("firestore+local:///my agents/a", "or firestore+local:///PATH, with a space as %20 and # as %23"),
         ("gs://bucket", "is not a URI of the form firestore://"),
         ("", "is not a URI of the form"),
     ],
