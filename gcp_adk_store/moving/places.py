@@ -155,8 +155,10 @@ def _of_uri(uri: str) -> Target:
     try:
         service = create_session_service_from_options(base_dir=".", session_service_uri=uri)
     except (ValueError, ImportError, RuntimeError) as exc:
+        absent = next((each for each in (exc, exc.__cause__) if isinstance(each, ModuleNotFoundError)), None)
+        why = f"the module {absent.name!r} is missing; install it" if absent else type(exc).__name__
         # From None: the URI may hold a password.
-        raise InvalidInputError(f"ADK cannot open {source_name(uri)}: {type(exc).__name__}") from None
+        raise InvalidInputError(f"ADK cannot open {source_name(uri)}: {why}") from None
     return AdkService(service, closes=True)
 
 

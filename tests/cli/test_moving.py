@@ -96,6 +96,7 @@ def test_a_uri_that_is_wrong_ends_with_2(tmp_path: Path) -> None:
         ("nothing", "a store is named by a URI"),
         ("adk-firestore://p/d/e", "write adk-firestore://PROJECT/DATABASE"),
         (f"{sql}://user:secret@host/db", f"ADK cannot open {sql}://host/db"),
+        ("oracle://user:secret@host/db", "oracle://host/db: the module 'oracledb' is missing; install it"),
         ("firestore+local://data", "firestore+local:// must go on with an absolute path"),
         ("firestore+local:data", "is not a URI of the form firestore://"),
     ):
