@@ -122,8 +122,6 @@ def finding(
     return Finding(path=path, line=line, column=column, code=code, severity=severity, says=says, fix=fix)
 
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-
 _ALLOWS: Final = re.compile(r"#\s*noqa:\s*(?:CES\d{3}[\s,]*)+")
 _CODE: Final = re.compile(r"CES\d{3}")
 
@@ -165,11 +163,6 @@ class Parsed:
                 fix += "; if it is of Python 3.12, run lint with that"
             return finding("CES002", says, fix, path=path, line=line, column=column)
         return cls(path=path, tree=tree, scanned=scan(tree), allowed=dict(_allowed(source)))
-
-    @property
-    def functions(self) -> list[Function]:
-        """Those of the module, in order."""
-        return [node for node in self.tree.body if isinstance(node, Function)]
 
     @cached_property
     def nodes(self) -> list[ast.AST]:

@@ -10,7 +10,6 @@ from gcp_adk_store.ces.apps.findings import (
     GLOBALS,
     NOT_MEASURED,
     Finding,
-    Function,
     Parsed,
     catches,
     finding,
@@ -21,7 +20,7 @@ from gcp_adk_store.ces.apps.rules import SYSTEM_TOOLS, check_configuration, chec
 from gcp_adk_store.ces.guest.callbacks import GUARDRAIL_GLOBALS, OVERRIDES
 from gcp_adk_store.ces.guest.contract import GUARDRAILS, Callback, parameters_of
 from gcp_adk_store.ces.guest.namespace import CLASSES
-from gcp_adk_store.ces.guest.scanning import bound_names
+from gcp_adk_store.ces.guest.scanning import Function, bound_names
 from gcp_adk_store.ces.tools.declarations import with_defaults
 from gcp_adk_store.ces.tools.openapi import OpenApiTool
 from gcp_adk_store.ces.tools.session_fields import is_marked
@@ -47,7 +46,7 @@ def check_tool(parsed: Parsed, name: str, *, selected: bool = False) -> Iterator
     Where the configuration has *selected* the function, by the API's reference another one may be the first;
     measurements and the platform's own linter say that none may.
     """
-    functions = parsed.functions
+    functions = parsed.scanned.functions
     if not functions:
         yield parsed.found(
             "CES101", f"the tool {name} defines no function", f"define: def {name}(...) -> dict:"
@@ -79,7 +78,7 @@ def check_callback(parsed: Parsed, callback: Callback) -> Iterator[Finding]:
     name, wanted = f"{callback}_callback", parameters_of(callback)
     signature = f"def {name}({', '.join(wanted)}):"
     names = (name, name.replace("_guardrail", ""))  # a guardrail's function may be called as an agent's
-    found = next((each for name in names for each in parsed.functions if each.name == name), None)
+    found = next((each for name in names for each in parsed.scanned.functions if each.name == name), None)
     if found is None:
         yield parsed.found("CES101", f"the function {name} is missing", f"define: {signature}")
         return
@@ -206,7 +205,7 @@ def _check_code(parsed: Parsed, more: frozenset[str] = frozenset()) -> Iterator[
 
 
 def _check_annotations(parsed: Parsed, code: str, consequence: str) -> Iterator[Finding]:
-    for function in parsed.functions:
+    for function in parsed.scanned.functions:
         for argument, _ in with_defaults(function.args):
             if argument.annotation is None:
                 says = f"{argument.arg} of {function.name} has no type: {consequence}"
@@ -299,7 +298,7 @@ def _duplicates(tools: list[tuple[ToolCode, Parsed]]) -> Iterator[Finding]:
     """Yield functions whose name an earlier tool has: the platform wants each once."""
     owners: dict[str, ToolCode] = {}
     for tool, parsed in tools:
-        for function in parsed.functions:
+        for function in parsed.scanned.functions:
             owner = owners.setdefault(function.name, tool)
             if owner is not tool:
                 certain = not tool.selected

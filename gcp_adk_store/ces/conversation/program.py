@@ -20,7 +20,7 @@ from typing_extensions import override
 from gcp_adk_store.ces.apps.agents import TransferRule
 from gcp_adk_store.ces.apps.layout import AgentApp, load_code, load_tools
 from gcp_adk_store.ces.conversation.decisions import Condition, in_force
-from gcp_adk_store.ces.guest.scanning import UNREADABLE
+from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
 from gcp_adk_store.ces.host.results import NoteRun, RunLog, with_logs
 from gcp_adk_store.ces.host.session_runs import APPENDS
 from gcp_adk_store.ces.host.settings import USER, SessionKey
@@ -282,7 +282,7 @@ def _condition_code(rule: TransferRule) -> CodeFile:
         tree = ast.parse(rule.condition)
     except UNREADABLE as exc:
         raise InvalidInputError(f"the code of a transfer rule cannot be read: {exc}") from exc
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    functions = [node for node in scan(tree).functions if isinstance(node, ast.FunctionDef)]
     if functions:
         argument = "context" if functions[0].args.args else ""
         source = f"{rule.condition}\n\ndef {_ENTRY}():\n    return bool({functions[0].name}({argument}))\n"

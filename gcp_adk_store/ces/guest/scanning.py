@@ -70,6 +70,8 @@ TYPING_NAMES: Final = frozenset(
 )
 """What samples of the platform use without an import, and their like."""
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
 OWNERS: Final = ("tools", "async_tools")
 _MODULES: Final = ("ces_public", "ces_internal")
 
@@ -78,7 +80,7 @@ _MODULES: Final = ("ces_public", "ces_internal")
 class Scan:
     """What one file of user code says of itself."""
 
-    functions: tuple[str, ...]
+    functions: tuple[Function, ...]
     """Those of the module, in order."""
     tools: tuple[ast.Attribute, ...]
     """Where it names tools, in order: attributes of ``tools`` and ``async_tools``."""
@@ -99,7 +101,7 @@ def lines_of(source: str) -> list[str]:
 def scan(tree: ast.Module) -> Scan:
     """Return what the code of *tree* names."""
     bound = set(bound_names(ast.walk(tree), of_runtime=False))
-    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = [node for node in tree.body if isinstance(node, Function)]
     used: dict[str, int] = {}
     tools = []
     for node in ast.walk(tree):

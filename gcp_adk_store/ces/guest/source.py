@@ -172,7 +172,7 @@ class Source:
                 or as an ``async def``.
         """
         name = self.name or wanted
-        defined = self.scanned.functions
+        defined = [each.name for each in self.scanned.functions]
         found: Callable[..., Any] | None = namespace.get(name) if name else None
         # The runtime's own names are in the namespace too; what the code binds instead has another origin.
         if callable(found) and (name in defined or getattr(found, "__module__", MODULE) == MODULE):
@@ -184,7 +184,7 @@ class Source:
                 )
             function = cast("Callable[..., Any]", namespace[defined[0]])
         else:
-            says = f"the function {name or ''!r} is missing; the file defines {list(defined)}"
+            says = f"the function {name or ''!r} is missing; the file defines {defined}"
             raise EntryPointError(f"{self.filename}: {says}")
         if inspect.iscoroutinefunction(function):
             raise EntryPointError(f"{getattr(function, '__name__', function)!r} is an async def")

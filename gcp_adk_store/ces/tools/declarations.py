@@ -83,7 +83,7 @@ class FakeTools:
             found = scan(ast.parse(self.source)).functions
         except UNREADABLE as exc:
             raise InvalidInputError(f"{self.filename}: {exc}") from exc
-        object.__setattr__(self, "functions", frozenset(found))
+        object.__setattr__(self, "functions", frozenset(each.name for each in found))
 
     def function_for(self, tool: str) -> str | None:
         """Return the name of the function that answers calls of *tool*, or None."""
@@ -131,6 +131,8 @@ def _has(value: Any, pattern: Any) -> bool:
         return isinstance(value, Mapping) and all(
             name in value and _has(value[name], below) for name, below in pattern.items()
         )
+    if isinstance(pattern, list):
+        return isinstance(value, list) and len(value) == len(pattern) and all(map(_has, value, pattern))
     return bool(value == pattern) and isinstance(value, bool) == isinstance(pattern, bool)  # 1 == True
 
 
@@ -279,10 +281,9 @@ def declared(name: str, description: str, properties: dict[str, Any], required: 
 def _of_python(tool: PythonTool) -> dict[str, Any]:
     code = CodeFile.of(tool.code)
     try:
-        body = ast.parse(code.source).body
+        functions = scan(ast.parse(code.source)).functions
     except UNREADABLE:
-        body = []
-    functions = [node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        functions = ()
     wanted = code.name or tool.name
     found = next((each for each in functions if each.name == wanted), next(iter(functions), None))
     if found is None:

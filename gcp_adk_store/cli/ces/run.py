@@ -257,4 +257,4 @@ def _first_function(source: str) -> str | None:
         functions = scan(ast.parse(source)).functions
     except UNREADABLE:
         return None  # the run reports the error
-    return next(iter(functions), None)
+    return next((each.name for each in functions), None)

@@ -195,6 +195,7 @@ CONFIG = {
             "mockResponse": {"result": "one"},
         },
         {"toolId": "double", "expectedArgsPattern": {"deep": {"a": 1}}, "mockResponse": {"result": "deep"}},
+        {"toolId": "double", "expectedArgsPattern": {"n": [{"a": 1}]}, "mockResponse": {"result": "listed"}},
         {"toolset": {"toolset": f"{PLACE}/toolsets/Bank", "toolId": "pay"}, "mockResponse": {"paid": True}},
     ]
 }
@@ -207,13 +208,15 @@ async def test_a_mock_config_answers_calls_that_fit(make: Make) -> None:
         return [
             tools.double({"n": 1}).json(), tools.double({"n": 1, "more": 2}).json(),
             tools.double({"deep": {"a": 1, "b": 2}}).json(), tools.double({"n": 4}).json(),
+            tools.double({"n": [{"a": 1, "b": 2}]}).json(), tools.double({"n": [{"a": True}]}).json(),
             tools.Bank_pay({}).json(),
         ]
     """
     runtime = make(tools=[DOUBLE, bank])
 
     found = await result_of(runtime, body, mocks=MockConfig.from_json(CONFIG))
-    assert found == [{"result": "one"}, {"result": "one"}, {"result": "deep"}, {"result": 8}, {"paid": True}]
+    answers = ["one", "one", "deep", 8, "listed", [{"a": True}, {"a": True}]]
+    assert found == [*({"result": each} for each in answers), {"paid": True}]
     assert await result_of(runtime, "return tools.Bank_pay({}).json()") == {"paid": False}
 
 
