@@ -1,8 +1,8 @@
-"""Operations of OpenAPI documents are called as they are described."""
+"""Operations of OpenAPI documents are called as described; what the session gives, no caller gives."""
 
 import contextlib
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store.ces import HttpPolicy, OpenApiTool
-from gcp_adk_store.ces.tools.openapi import operation_names
-from gcp_adk_store.ces.tools.session_fields import SessionValues
+from gcp_adk_store.ces.tools.openapi import Operation, operation_names
+from gcp_adk_store.ces.tools.session_fields import ArgumentsError, SessionValues
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.host.runs import KEY, Make, ran, result_of
 from tests.ces.host.web import Web
@@ -37,7 +37,7 @@ FIELDS = [
 ]
 ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
 BODIES = {"application/xml": {}, "application/vnd.bank+json": {"schema": {"type": "object"}}}
-FORM: dict[str, Any] = {"content": {"application/x-www-form-urlencoded": {}}}
+FORM_BODY: dict[str, Any] = {"content": {"application/x-www-form-urlencoded": {}}}
 BANK = document(
     {
         "x-of-the-bank": ["mobile"],
@@ -47,7 +47,7 @@ BANK = document(
             "post": {"operationId": "pay-now", "requestBody": {"$ref": "#/components/requestBodies/payment"}},
             "delete": {},
         },
-        "/forms": {"put": {"operationId": "form", "requestBody": FORM}},
+        "/forms": {"put": {"operationId": "form", "requestBody": FORM_BODY}},
         "/text": {"post": {"operationId": "text", "requestBody": {"content": {"text/plain": {}}}}},
         "/status": {"get": {"operationId": "status", "parameters": [CODE]}},
     },
@@ -192,7 +192,7 @@ def test_what_cannot_be_called_is_refused(spec: Any) -> None:
         OpenApiTool.from_spec(spec)
 
 
-JSON = st.recursive(
+VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda below: st.lists(below, max_size=2) | st.dictionaries(st.text(max_size=5), below, max_size=2),
     max_leaves=4,
@@ -218,7 +218,7 @@ def test_any_document_is_a_tool_or_refused(data: st.DataObject) -> None:
     )
     for _ in range(data.draw(st.integers(1, 2))):
         holder, key = data.draw(st.sampled_from(list(places(damaged))))
-        holder[key] = data.draw(JSON)
+        holder[key] = data.draw(VALUES)
 
     with contextlib.suppress(InvalidInputError):
         assert OpenApiTool.from_spec(damaged, display_name="Bank").operations
@@ -277,3 +277,334 @@ def one_operation(parameter: dict[str, Any]) -> Any:
     path = {"get": {"operationId": "x", "parameters": [parameter]}}
     tool = OpenApiTool.from_spec(document({"/{p}/end": path}, servers=SERVERS), display_name="T")
     return tool.operations["T_x"]
+
+
+USER = {"type": "string", "x-ces-session-context": "$context.variables.user"}
+NOTE = {"type": "string"}
+WHOSE = {"type": "object", "properties": {"user": USER, "note": NOTE}}
+ALICE = {"user": "alice"}
+FORM = "application/x-www-form-urlencoded"
+JSON = "application/json"
+
+
+def session(variables: Mapping[str, Any] = ALICE) -> SessionValues:
+    """Return what one request may have of a session with *variables*."""
+    return SessionValues(variables=variables)
+
+
+def operation(
+    schema: Any = None,
+    *,
+    media_type: str = JSON,
+    parameters: tuple[dict[str, Any], ...] = (),
+    components: dict[str, Any] | None = None,
+) -> Operation:
+    """Return an operation with that body."""
+    fields: dict[str, Any] = {"operationId": "pay", "parameters": list(parameters)}
+    if schema is not None:
+        fields["requestBody"] = {"content": {media_type: {"schema": schema}}}
+    document = {
+        "info": {"title": "Bank"},
+        "paths": {"/pay": {"post": fields}},
+        "components": {"schemas": components or {}},
+    }
+    return OpenApiTool.from_spec(document, server="https://bank.test").operations["Bank_pay"]
+
+
+MALLORY = {"user": "mallory"}
+NOTED = {"note": "n"}
+NESTED = {"properties": {"a": {"properties": {"b": {"items": {"allOf": [WHOSE]}}}}}}
+META = {"properties": {"meta": {"properties": {"user": USER}}, "note": NOTE}}
+
+
+def of(name: str) -> dict[str, str]:
+    """Return a reference to a schema."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def property_of(name: str, schema: Any, **more: Any) -> dict[str, Any]:
+    """Return the schema of an object with a property."""
+    return {"properties": {name: schema, **more}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "given", "sent"),
+    [
+        (property_of("order", WHOSE), {"order": {**MALLORY, **NOTED}}, {"order": {**ALICE, **NOTED}}),
+        (
+            property_of("orders", {"type": "array", "items": WHOSE}),
+            {"orders": [MALLORY, NOTED]},
+            {"orders": [ALICE, {**ALICE, **NOTED}]},
+        ),
+        (property_of("ids", {"items": USER}), {"ids": ["mallory", "eve"]}, {"ids": ["alice", "alice"]}),
+        ({"allOf": [of("Whose")]}, MALLORY, ALICE),
+        ({"anyOf": [{"type": "string"}, WHOSE]}, MALLORY, ALICE),
+        (property_of("order", {"oneOf": [{"type": "null"}, WHOSE]}), {"order": MALLORY}, {"order": ALICE}),
+        (property_of("user", of("User")), MALLORY, ALICE),
+        (NESTED, {"a": {"b": [MALLORY]}}, {"a": {"b": [ALICE]}}),
+        (META, NOTED, {"note": "n", "meta": ALICE}),
+        ({"allOf": [{"required": ["order"]}, property_of("order", WHOSE)]}, {}, {"order": ALICE}),
+        (property_of("order", WHOSE, note=NOTE), NOTED, NOTED),
+        (property_of("order", WHOSE), {"order": None}, {"order": None}),
+        (property_of("user", of("Renamed")), MALLORY, ALICE),
+        (of("Extended%20Note"), MALLORY, ALICE),
+        (of("Both/allOf/1"), MALLORY, ALICE),
+        (USER, {"body": "mallory"}, "alice"),
+        ({"type": "array", "items": WHOSE}, {"body": [MALLORY]}, [ALICE]),
+    ],
+)
+def test_values_of_the_session_are_sent_at_every_depth(schema: Any, given: dict[str, Any], sent: Any) -> None:
+    """In place of the caller's; objects that the caller may leave out stay out."""
+    note = {"$ref": "#/components/schemas/Note"}
+    components = {"Renamed": {**note, **USER}, "Extended Note": {**note, "properties": {"user": USER}}}
+    components["Both"] = {"allOf": [NOTE, WHOSE]}
+    found = operation(schema, components={**components, "Whose": WHOSE, "User": USER, "Note": NOTE})
+
+    assert sent == found.request(given, {}, session()).json
+
+
+@pytest.mark.parametrize("media_type", [JSON, FORM])
+@pytest.mark.parametrize("body", ["user=mallory", '{"user": "mallory"}', [{"user": "mallory"}], 7, True])
+def test_a_whole_body_that_cannot_be_filled_is_refused(media_type: str, body: Any) -> None:
+    """Text, a list or a number, in JSON and in a form: the value of the session would be missing."""
+    found = operation(WHOSE, media_type=media_type)
+
+    for name in ("body", "requestBody"):
+        with pytest.raises(ArgumentsError, match="the body must be an object, not"):
+            found.request({name: body}, {}, session())
+
+
+@pytest.mark.parametrize("at", ["requestBody", "media type", "reference"])
+def test_a_mark_of_the_whole_body_counts_wherever_it_stands(at: str) -> None:
+    """Also beside a reference; the body is the session's value then."""
+    marks = {place: USER if place == at else {} for place in ("requestBody", "media type", "reference")}
+    body = {**marks["requestBody"], "content": {JSON: {**marks["media type"], "schema": {}}}}
+    refers = {"$ref": "#/components/requestBodies/Body", **marks["reference"]}
+    pay = {"post": {"operationId": "pay", "requestBody": refers}}
+    document = {
+        "info": {"title": "Bank"},
+        "paths": {"/pay": {"$ref": "#/components/pathItems/~1pay%7B%7D"}},
+        "components": {"requestBodies": {"Body": body}, "pathItems": {"/pay{}": pay}},
+    }
+    found = OpenApiTool.from_spec(document, server="https://bank.test").operations["Bank_pay"]
+
+    assert found.request({"user": "mallory"}, {}, session()).json == "alice"
+
+
+@pytest.mark.parametrize(
+    ("media_type", "name"),
+    [(JSON, "USER_ID"), (FORM, "user[id"), (FORM, "user.id"), (FORM, " user_id"), (FORM, "User_Id[]")],
+)
+@pytest.mark.parametrize("variables", [ALICE, {}])
+def test_a_name_that_a_server_reads_as_one_of_the_session_is_refused(
+    media_type: str, name: str, variables: dict[str, Any]
+) -> None:
+    """Go and ASP.NET ignore case; PHP reads dots, spaces and an open bracket as underscores."""
+    found = operation({"properties": {"user_id": USER, "note": NOTE}}, media_type=media_type)
+
+    with pytest.raises(ArgumentsError, match="the body cannot have a field"):
+        found.request({name: "mallory", "note": "n"}, {}, session(variables))
+
+
+def test_a_text_within_a_body_is_no_object_with_a_value_of_the_session() -> None:
+    """Nor is an object a list. A form has the session's values in an object of fields."""
+    found = operation({"properties": {"order": WHOSE, "orders": {"items": WHOSE}}})
+    form = operation(WHOSE, media_type=FORM)
+
+    for wrong, says in (
+        ({"order": '{"user": "mallory"}'}, "order of the body must be an object, not str"),
+        ({"orders": {"user": "mallory"}}, "orders of the body must be a list, not dict"),
+    ):
+        with pytest.raises(ArgumentsError, match=says):
+            found.request(wrong, {}, session())
+    given = {"user": "mallory", "note": "n"}
+    assert {"user": "alice", "note": "n"} == form.request({"body": given}, {}, session()).data
+    with pytest.raises(ArgumentsError, match=r"cannot have a field 'user\[\]'"):
+        form.request({"user[]": "mallory"}, {}, session())
+
+
+def test_without_a_value_in_the_session_the_callers_is_not_sent() -> None:
+    """Neither in the body, at any depth, nor as a parameter."""
+    who = {"name": "who", "in": "query", "schema": USER}
+    found = operation({"properties": {"user": USER, "order": WHOSE}}, parameters=(who,))
+    given = {"body": {"user": "mallory", "order": {"user": "mallory", "note": "n"}}, "who": "mallory"}
+
+    outgoing = found.request(given, {}, SessionValues())
+
+    assert ({"order": {"note": "n"}}, None) == (outgoing.json, outgoing.params)
+
+
+QUERY = {"name": "user", "in": "query"}
+MARKED = {"$ref": "#/components/schemas/Parameter", "x-ces-session-context": "$context.variables.user"}
+FILTER = {"name": "filter", "in": "query", "style": "deepObject", "schema": WHOSE}
+
+
+@pytest.mark.parametrize(
+    ("parameter", "given", "sent"),
+    [
+        ({**QUERY, "schema": {"allOf": [USER]}}, MALLORY, [("user", "alice")]),
+        ({**QUERY, "schema": of("User")}, MALLORY, [("user", "alice")]),
+        (MARKED, MALLORY, [("user", "alice")]),
+        ({**QUERY, **USER, "content": {JSON: None}}, MALLORY, [("user", '"alice"')]),
+        ({**QUERY, "content": {JSON: {"schema": USER}}}, MALLORY, [("user", '"alice"')]),
+        (FILTER, {"filter": {**MALLORY, **NOTED}}, [("filter[note]", "n"), ("filter[user]", "alice")]),
+    ],
+)
+def test_parameters_have_the_values_of_the_session_at_every_depth(
+    parameter: dict[str, Any], given: dict[str, Any], sent: Any
+) -> None:
+    """Also where their schema refers to another one."""
+    unmarked = {"name": "user", "in": "query", "schema": NOTE}
+    found = operation(parameters=(parameter,), components={"User": USER, "Parameter": unmarked})
+
+    assert sent == found.request(given, {}, session()).params
+
+
+def test_no_other_parameter_adds_a_name_that_the_session_gives() -> None:
+    """An object over the query has any names. A parameter keeps its argument beside such a field."""
+    free = {"name": "filter", "in": "query", "schema": {"type": "object"}}
+    found = operation(parameters=({**QUERY, "schema": USER}, free))
+    own = operation(WHOSE, parameters=({**QUERY, "required": True, "schema": NOTE},))
+
+    assert [("user", "alice"), ("page", "2")] == found.request({"filter": {"page": 2}}, {}, session()).params
+    for name in ("user", "user[]"):
+        with pytest.raises(ArgumentsError, match="the argument filter cannot have a field"):
+            found.request({"filter": {name: "mallory"}}, {}, session())
+    outgoing = own.request({"user": "bob", "note": "n"}, {}, session())
+    assert ([("user", "bob")], {**ALICE, **NOTED}) == (outgoing.params, outgoing.json)
+
+
+@pytest.mark.parametrize("style", ["form", "deepObject"])
+def test_no_parameter_that_the_session_gives_in_part_adds_a_name_that_it_gives(style: str) -> None:
+    """Neither of the same object, nor of another parameter."""
+    partly = {"name": "filter", "in": "query", "style": style, "explode": True, "schema": WHOSE}
+    found = operation(parameters=({"name": "tenant", "in": "query", "schema": USER}, partly))
+
+    for name in ("user[]", "user][", *(["tenant", "tenant[0]"] if style == "form" else [])):
+        with pytest.raises(ArgumentsError, match="the argument filter cannot have a field"):
+            found.request({"filter": {name: "mallory"}}, {}, session())
+    assert found.request({"filter": {"note": "n"}}, {}, session()).params
+
+
+@pytest.mark.parametrize("marked", ["query", "header"])
+def test_a_mark_counts_for_all_parameters_of_its_name(marked: str) -> None:
+    """They are one argument, which a caller would otherwise choose by the one without the mark."""
+    schemas = {"query": NOTE, "header": NOTE, marked: USER}
+    both = [{"name": "user", "in": place, "schema": schema} for place, schema in schemas.items()]
+    for parameters in (both, both[::-1]):
+        outgoing = operation(parameters=tuple(parameters)).request(MALLORY, {}, session())
+
+        assert ([("user", "alice")], ALICE) == (outgoing.params, outgoing.headers)
+
+
+@pytest.mark.parametrize(
+    "place", [{"in": "header"}, {"in": "cookie"}, {"in": "query", "explode": False}, {"in": "path"}]
+)
+def test_fields_that_are_joined_to_one_text_are_not_given_in_part(place: dict[str, Any]) -> None:
+    """A caller's value could have the separator, and be read as the field."""
+    found = operation(parameters=({"name": "filter", **place, "schema": WHOSE},))
+
+    with pytest.raises(ArgumentsError, match=r"pay is not called: .*whose fields are joined to a text"):
+        found.request({"filter": {"note": "n,user,mallory"}}, {}, session())
+
+
+def doubled(levels: int, last: dict[str, Any], *, required: bool = False) -> Operation:
+    """Return an operation in whose body each level refers twice to the next, down to *last*."""
+    level = {"required": ["a", "b"]} if required else {}
+    components: dict[str, Any] = {f"S{levels}": last}
+    for number in range(levels):
+        below = of(f"S{number + 1}")
+        components[f"S{number}"] = {**level, "properties": {"a": below, "b": below}}
+    return operation({"allOf": [of("S0")] * 2}, components=components)
+
+
+def combined(levels: int) -> Operation:
+    """Return an operation in whose body each level has the alternatives of one of the levels above it."""
+    components: dict[str, Any] = {f"S{levels}": WHOSE}
+    for number in range(levels):
+        below, chosen = of(f"S{number + 1}"), of(f"C{number}-{number + 1}")
+        components[f"S{number}"] = {"properties": {"a": {"allOf": [below, chosen]}, "b": below}}
+        for at in range(number + 1, levels):
+            kept = of(f"C{number}-{at + 1}")
+            components[f"C{number}-{at}"] = {"properties": {"a": kept, "b": kept}}
+        components[f"C{number}-{levels}"] = {}
+    return operation(of("S0"), components=components)
+
+
+ITEMS = {"properties": {"items": {"items": WHOSE}}}
+LISTS = {"properties": {"items": {"items": {"properties": {"users": {"items": USER}, "note": NOTE}}}}}
+TOO_MUCH = "more than the 2,097,152 characters .*; give shorter lists"
+LONG = {"user": "a" * 3000}
+
+
+@pytest.mark.parametrize(
+    ("found", "given", "variables", "says"),
+    [
+        # In the last of 20 levels, each of 2**20 sets of schemas is another one.
+        (combined(20), {}, ALICE, "combines more than 100,000 fields"),
+        # 14 levels are 16,384 values of the session.
+        (doubled(14, USER), {}, ALICE, TOO_MUCH),
+        (doubled(30, USER), {}, ALICE, TOO_MUCH),
+        # Each list is a place for values of the session, whether the request gives it items or not.
+        (doubled(18, {"properties": {"users": {"items": USER}}}, required=True), {}, ALICE, TOO_MUCH),
+        # A list of the caller repeats what the document marks for each of its items.
+        (operation(ITEMS), {"items": [{}] * 10_001}, ALICE, TOO_MUCH),
+        (operation(ITEMS), {"items": [{}] * 1000}, LONG, TOO_MUCH),
+        # Each item of a list that may have a value of the session is looked at.
+        (operation(LISTS), {"items": [{"users": []}] * 60_000}, ALICE, TOO_MUCH),
+    ],
+)
+def test_a_request_of_too_many_fields_is_refused(
+    found: Operation, given: dict[str, Any], variables: dict[str, Any], says: str
+) -> None:
+    """Whether the document doubles them at each level, or the caller's lists repeat them."""
+    with pytest.raises(ArgumentsError, match=says):
+        found.request(given, {}, session(variables))
+
+
+def test_a_request_of_as_many_fields_as_it_may_have_is_sent() -> None:
+    """At the level before too many. References that are repeated at each of 30 levels are read once."""
+    assert doubled(30, WHOSE).request({"a": {"note": "n"}}, {}, session()).json == {"a": {"note": "n"}}
+    assert 4096 == str(doubled(12, USER).request({}, {}, session()).json).count("alice")
+
+
+NODE = {"properties": {"user": USER, "below": {"$ref": "#/components/schemas/Node"}}}
+OF_APP = {"x-ces-session-context": "$context.app_id"}
+UNFILLABLE = [
+    (WHOSE, "text/plain", "a field is marked within a body of text/plain"),
+    (WHOSE, "multipart/form-data", "a field is marked within a body of multipart/form-data"),
+    (property_of("order", WHOSE), FORM, f"a field is marked within a body of {FORM}"),
+    ({"additionalProperties": WHOSE}, JSON, "a field is marked in additionalProperties"),
+    ({"patternProperties": {"x-a": USER}}, JSON, "a field is marked in patternProperties"),
+    (of("None"), JSON, "#/components/schemas/None is not found"),
+    ({"if": WHOSE}, JSON, "a field is marked in if"),
+    (
+        {"oneOf": [WHOSE, property_of("user", OF_APP)]},
+        JSON,
+        r"one field is both \$context.variables.user and \$context.app_id",
+    ),
+    (of("Node"), JSON, "Node, which contains itself"),
+]
+
+
+@pytest.mark.parametrize(("schema", "media_type", "why"), UNFILLABLE)
+def test_an_operation_whose_marks_cannot_be_filled_is_not_called(
+    schema: Any, media_type: str, why: str
+) -> None:
+    """The error says what cannot be filled; nothing of the caller is sent."""
+    found = operation(schema, media_type=media_type, components={"Node": NODE})
+
+    with pytest.raises(ArgumentsError, match=f"pay is not called: .*{why}"):
+        found.request({"user": "mallory"}, {}, session())
+
+
+def test_a_document_without_marks_is_read_as_before() -> None:
+    """Schemas that contain themselves or are elsewhere matter only where something is marked."""
+    below = {"$ref": "#/components/schemas/Node"}
+    schema = {"properties": {"below": below, "other": {"$ref": "https://x.test/schema"}}}
+    marked = {"properties": {**schema["properties"], "user": USER}}
+    components = {"Node": {"properties": {"below": below}}}
+
+    plain = operation(schema, components=components).request({"body": {"a": 1}}, {}, session())
+    assert {"a": 1} == plain.json
+    assert {"user": "alice"} == operation(marked, components=components).request({}, {}, session()).json

@@ -93,6 +93,20 @@ def _started(
     asyncio.run(made.close())
 
 
+THREADS = """
+import threading
+done, made = threading.Event(), 0
+threading.stack_size(64 * 1024)
+try:
+    for made in range(200):
+        threading.Thread(target=done.wait).start()
+except RuntimeError:
+    pass
+done.set()
+"""
+"""Starts threads until one fails; `made` is how many there were, 199 where none did."""
+
+
 async def no_host(call: dict[str, Any]) -> dict[str, Any]:
     """Refuse to be called."""
     raise AssertionError(f"the host was called: {call}")

@@ -16,8 +16,7 @@ from typing import Any
 
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, SandboxUnavailableError, open_environment
 from gcp_adk_store.ces.sandbox.inside import keeping
-from tests.ces.sandbox.attacks import THREADS
-from tests.ces.sandbox.conftest import zygotes
+from tests.ces.sandbox.conftest import THREADS, zygotes
 
 _NOBODY = 65_534
 _KEEP_CAPABILITIES = 8
