@@ -1,16 +1,13 @@
 """The pytest plugin has a runtime of customer-engagement agents, and nothing of it where nobody asks."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gcp_adk_store import Store
 from gcp_adk_store.ces import PythonRuntime
-from gcp_adk_store.ces.sandbox import Sandbox
 
 ROOT = Path(__file__).parents[3]
 
@@ -25,15 +22,6 @@ async def test_the_runtime_runs_on_the_tests_store(adk_store: Store, ces_runtime
     assert ran.ok
     assert found is not None
     assert {"n": 2} == found.state
-
-
-@pytest.mark.usefixtures("ces_environment")
-def test_the_example_of_the_page_passes(adk_store: Store, ces_sandbox: Sandbox) -> None:
-    """The last of docs/testing.md."""
-    text = (ROOT / "docs/testing.md").read_text()
-    names: dict[str, Any] = {}
-    exec(re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[-1], names)  # noqa: S102  # the page's own
-    names["test_a_tool_greets"](adk_store, ces_sandbox)
 
 
 def test_the_plugin_brings_no_runtime_where_nobody_asks() -> None:

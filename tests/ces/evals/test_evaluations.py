@@ -11,10 +11,8 @@ from google.genai import types
 from gcp_adk_store.ces import ConversationTurn
 from gcp_adk_store.ces.testing.evaluation_runs import _mocks
 from gcp_adk_store.ces.testing.evaluations import Evaluation, read_evaluations, said_of
-from gcp_adk_store.ces.testing.matching import MATCH_TYPES
 from gcp_adk_store.ces.testing.nodes import MalformedTestError
-from gcp_adk_store.ces.testing.turn_checks import TYPES, EvaluatedTurn, ExpectedCall
-from tests.support.documents import ROOT, blocks
+from gcp_adk_store.ces.testing.turn_checks import EvaluatedTurn, ExpectedCall
 
 GOLDEN = """
 common_session_parameters: {tier: gold, region: eu}
@@ -200,15 +198,6 @@ def test_each_expected_call_has_one_of_those_that_were_made_if_there_is_a_way(or
     wanted = turn("turn 1", "Hi", calls=(*calls, ExpectedCall("look_up", {"id": "12"})))
     (failure,) = wanted.failures(came, similar=1)
     assert failure.startswith('no call of look_up {"id": "12"}; called: ')
-
-
-def test_the_evaluations_of_the_page_are_read(tmp_path: Path) -> None:
-    """And the page has every type of an expectation, and every match type."""
-    golden, turns = (read(tmp_path, text) for text in blocks("docs/ces-evaluations.md", "yaml"))
-    page = (ROOT / "docs/ces-evaluations.md").read_text()
-
-    assert (golden[0].name, turns[0].name) == ("an order is looked up", "it hands over")
-    assert {name for name in (*TYPES, *MATCH_TYPES) if f"`{name}`" not in page} == set()
 
 
 def test_what_only_the_platform_can_run_is_none_or_says_what_it_needs(tmp_path: Path) -> None:

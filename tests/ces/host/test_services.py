@@ -1,7 +1,6 @@
 """Runs leave the same on every session service: this library's, and those of ADK."""
 
 import asyncio
-import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -37,13 +36,6 @@ NAMES = [
     *("user:", "app:", "user:a.b", "temp", ":", "ces_removed", "user:ces_removed", "app:user:x"),
     *("user:temp:x", "1", "*", "~", "[0]", "user:None"),
 ]
-
-
-@pytest.fixture
-def project(firestore_emulator: Emulator) -> str:
-    """The name of a new database of the emulator."""
-    assert firestore_emulator.address
-    return f"demo-{uuid.uuid4().hex[:20]}"
 
 
 @pytest.fixture(params=["Firestore", "a database", "memory"])

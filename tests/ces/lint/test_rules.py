@@ -5,10 +5,9 @@ import re
 import pytest
 
 from gcp_adk_store.ces import Finding
-from gcp_adk_store.ces.apps.findings import ERRORS, WARNINGS, Parsed
+from gcp_adk_store.ces.apps.findings import Parsed
 from gcp_adk_store.ces.apps.lint import check_callback, check_tool
 from gcp_adk_store.ces.guest.contract import CALLBACKS, Callback, parameters_of
-from tests.support.documents import ROOT
 
 GOOD = '''from typing import Optional
 import json
@@ -289,13 +288,3 @@ def test_callbacks_return_and_read_platform_shapes(callback: Callback, line: str
     parameters = ", ".join(f"{name}: dict" for name in parameters_of(callback))
 
     assert found == codes(f"def {callback}_callback({parameters}) -> None:\n    {line}\n", callback)
-
-
-def test_the_page_lists_every_rule() -> None:
-    """With its severity; no code has two."""
-    page = (ROOT / "docs/ces-commands.md").read_text()
-    listed = re.findall(r"^\| `(CES\d{3})` \| (error|warning) \| ", page, re.MULTILINE)
-
-    assert (
-        sorted([*((code, "error") for code in ERRORS), *((code, "warning") for code in WARNINGS)]) == listed
-    )
