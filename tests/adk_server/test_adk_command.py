@@ -18,6 +18,7 @@ from gcp_adk_store.adk_server import missing_bucket
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator, create_bucket
 from tests.support.documents import ROOT
+from tests.support.programs import ran
 from tests.support.ready_programs import ready_programs
 
 SERVERS = ("api_server", "web", "run")
@@ -51,13 +52,9 @@ def adk(*arguments: str) -> Result:
 
 def adk_run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Let the command run an agent, in a process of its own: ADK's changes the logs of all."""
-    return subprocess.run(
+    return ran(
         [ready_programs() / "gcp-adk-store", "adk", "run", *arguments, "echo", "hello"],
         env=os.environ | {"HOME": str(Path.cwd()), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
 

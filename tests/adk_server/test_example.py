@@ -3,7 +3,6 @@
 import json
 import re
 import runpy
-import subprocess
 from pathlib import Path
 
 import httpx
@@ -11,6 +10,7 @@ import pytest
 
 from gcp_adk_store import StoreSettings
 from tests.support.documents import OF_A_REAL_PROJECT, ROOT, blocks, commands
+from tests.support.programs import ran
 from tests.support.ready_programs import ready_programs
 
 EXAMPLE = ROOT / "examples/cloud_run"
@@ -87,12 +87,9 @@ def test_the_example_keeps_pythons_collector_from_the_event_loop_and_needs_a_buc
     Without a bucket it does not start: ADK would keep artifacts in memory, and lose them.
     """
     (tmp_path / "start.py").write_text(START)
-    run = subprocess.run(
+    run = ran(
         [ready_programs() / "python", tmp_path / "start.py"],
         env={"PYTHONWARNINGS": "ignore", "ADK_STORE_PROJECT": "p", "ADK_STORE_BUCKET": "bucket"},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
     assert (1, "True 2000 10 100 True\n") == (run.returncode, run.stdout), run.stderr

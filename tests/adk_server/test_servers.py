@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.adk_server.process import READY_S, Server
 from tests.adk_server.story import ARTIFACTS, NOTES, SESSION, Api, Story, begin, go_on, texts
 from tests.support.documents import ROOT, command
+from tests.support.programs import ran
 from tests.support.ready_programs import ready_path
 
 Start = Callable[..., Server]
@@ -132,13 +132,10 @@ def test_the_example_answers_errors_by_what_the_client_does_next(main_story: Sto
 
 def test_the_first_turn_of_the_document_is_taken(main_story: Story, tmp_path: Path) -> None:
     """With the commands of docs/deploying.md, as they stand there, on the server that its command starts."""
-    run = subprocess.run(
-        ["bash", "-e", "-c", command("docs/deploying.md", "URL=")],  # noqa: S607  # the reader's
+    run = ran(
+        ["bash", "-e", "-c", command("docs/deploying.md", "URL=")],
         cwd=tmp_path,
         env={"PATH": os.environ["PATH"], "URL": main_story.after.url},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     health, made, turn, session, notes = run.stdout.splitlines()
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from click.testing import CliRunner
 
 from gcp_adk_store.cli.command import command
 from tests.support.documents import command as of_document
+from tests.support.programs import ran
 
 SHOW = """
 import sys
@@ -27,7 +27,7 @@ for words in ["--help"], ["ces", "--help"], ["sessions", "--help"]:
 @pytest.mark.processes
 def test_help_loads_neither_adk_nor_a_client() -> None:
     """Which takes seconds."""
-    run = subprocess.run([sys.executable, "-c", SHOW], capture_output=True, text=True, check=True)
+    run = ran([sys.executable, "-c", SHOW], check=True)
 
     assert ["['--help'] []", "['ces', '--help'] []", "['sessions', '--help'] []"] == [
         line for line in run.stdout.splitlines() if line.startswith("[")
@@ -71,9 +71,7 @@ main()
 def test_ctrl_c_during_an_import_ends_without_a_traceback(module: str) -> None:
     """As later on, with status 1: of what all commands need, and of what one does."""
     code = INTERRUPT.replace("MODULE", f"gcp_adk_store.{module}")
-    run = subprocess.run(
-        [sys.executable, "-c", code, "emulators", "-h"], check=False, capture_output=True, text=True
-    )
+    run = ran([sys.executable, "-c", code, "emulators", "-h"])
 
     assert (1, "Aborted!") == (run.returncode, run.stderr.strip())
 
@@ -121,13 +119,7 @@ def test_bash_completes_with_the_line_of_the_documents() -> None:
     """In a shell that took it."""
     line = of_document("docs/cli.md", "_GCP_ADK_STORE_COMPLETE")
     asked = [COMPLETE.format(words=words) + "echo .\n" for words in COMPLETIONS]
-    run = subprocess.run(
-        ["bash", "-c", line + "".join(asked)],  # noqa: S607  # the reader's shell
-        env=ENVIRON,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    run = ran(["bash", "-c", line + "".join(asked)], env=ENVIRON, check=True)
     *found, _ = run.stdout.split(".\n")
 
     assert list(COMPLETIONS.values()) == [set(each.split()) for each in found], run.stderr
@@ -136,13 +128,7 @@ def test_bash_completes_with_the_line_of_the_documents() -> None:
 def test_a_tab_imports_neither_adk_nor_googles_clients() -> None:
     """The names of all commands are there before a second has passed."""
     asked = {"_GCP_ADK_STORE_COMPLETE": "bash_complete", "COMP_WORDS": "gcp-adk-store ", "COMP_CWORD": "1"}
-    run = subprocess.run(
-        ["gcp-adk-store"],  # noqa: S607  # of the environment under test
-        env={**ENVIRON, **asked, "PYTHONPROFILEIMPORTTIME": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    run = ran(["gcp-adk-store"], env={**ENVIRON, **asked, "PYTHONPROFILEIMPORTTIME": "1"}, check=True)
     imported = set(re.findall(r"\| +([\w.]+)$", run.stderr, re.MULTILINE))
 
     assert {"plain,doctor", "plain,sessions"} <= set(run.stdout.split())

@@ -18,6 +18,7 @@ from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
 from tests.moving.hardest import APP, fill, hardest, many
 from tests.support.hanging import HANGS_S
+from tests.support.programs import ran
 from tests.support.ready_programs import ready_programs
 from tests.support.stored import change, session_path
 from tests.support.watching import once
@@ -345,7 +346,7 @@ def test_a_damaged_line_ends_an_import_with_2(folder: Path, tmp_path: Path) -> N
 def test_an_import_from_closed_standard_input_ends_with_one_message(folder: Path) -> None:
     """As ``<&-`` of a shell, or a service without one."""
     importing = f"{sys.executable} -m gcp_adk_store.cli import --local {folder} - <&-"
-    ended = subprocess.run(["sh", "-c", importing], capture_output=True, text=True, check=False)  # noqa: S607
+    ended = ran(["sh", "-c", importing])
 
     assert (2, True) == (ended.returncode, "standard input is closed; name a file" in ended.stderr)
     assert "Traceback" not in ended.stderr

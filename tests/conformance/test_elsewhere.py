@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.programs import ran
 from tests.support.ready_programs import ready_programs
 
 SUITE = """
@@ -30,14 +31,7 @@ def run(folder: Path, chosen: str) -> subprocess.CompletedProcess[str]:
     """Run the chosen tests of the suite in *folder*, without plugins for asynchronous tests."""
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_theirs.py").write_text(SUITE)
-    return subprocess.run(
-        [ready_programs() / "python", *PYTEST, "-k", chosen, "."],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return ran([ready_programs() / "python", *PYTEST, "-k", chosen, "."], cwd=folder, timeout=60)
 
 
 def test_the_suite_needs_no_plugin(tmp_path: Path) -> None:

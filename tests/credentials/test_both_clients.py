@@ -4,7 +4,6 @@ import json
 import os
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ from google.cloud.firestore_v1.types import firestore, write
 from tests.credentials.conftest import Written
 from tests.credentials.token_endpoints import TokenEndpoints
 from tests.support.certificates import certified
+from tests.support.programs import ran
 from tests.support.ready_programs import ready_programs
 
 SENT = ("authorization", "x-goog-user-project")
@@ -175,7 +175,7 @@ def take_a_turn(cloud: Cloud) -> Callable[..., None]:
 
     def run(*arguments: str, **variables: str) -> None:
         inherited = {name: value for name, value in os.environ.items() if "EMULATOR_HOST" not in name}
-        ran = subprocess.run(
+        taken = ran(
             [ready_programs() / "python", str(ROOT / "tests/credentials/one_turn.py"), *arguments],
             cwd=ROOT,
             env={
@@ -191,12 +191,9 @@ def take_a_turn(cloud: Cloud) -> Callable[..., None]:
                 "ADK_STORE_BUCKET": "bucket",
                 **variables,
             },
-            capture_output=True,
-            text=True,
-            check=False,
             timeout=60,
         )
-        assert 0 == ran.returncode, ran.stderr
+        assert 0 == taken.returncode, taken.stderr
 
     return run
 

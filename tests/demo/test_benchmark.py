@@ -3,13 +3,13 @@
 import json
 import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gcp_adk_store.testing.emulators import Emulator
+from tests.support.programs import ran
 from tests.support.ready_programs import ready_programs
 from tools.benchmarks.targets import targets
 
@@ -25,13 +25,10 @@ FILES = {"ADK's SQLite", "ADK's SQL on SQLite"}
 
 def printed(module: str, *arguments: str, **environ: str) -> str:
     """Run a benchmark; return what it prints."""
-    run = subprocess.run(
+    run = ran(
         [ready_programs() / "python", "-m", module, *arguments],
         cwd=ROOT,
         env={**os.environ, "PYTHONWARNINGS": "ignore", **environ},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert 0 == run.returncode, run.stderr
     return run.stdout

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from click.testing import CliRunner
 from examples.turns import Checks
 from gcp_adk_store.cli.command import command as commands
 from gcp_adk_store.testing.emulators import Emulator
+from tests.support.programs import ran
 from tests.support.ready_programs import ready_programs
 
 ROOT = Path(__file__).parents[2]
@@ -29,13 +29,7 @@ def test_the_demo_finds_every_value_it_expects(
     """On emulators that run already, beside ADK's own services; README shows the figures that it prints."""
     assert firestore_emulator.address
     assert storage_emulator.address
-    run = subprocess.run(
-        [ready_programs() / "python", "-m", "examples.demo"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = ran([ready_programs() / "python", "-m", "examples.demo"], cwd=ROOT)
     claimed = cells((ROOT / "README.md").read_text(), "|")
 
     assert (0, "") == (run.returncode, run.stderr)
@@ -53,13 +47,10 @@ def test_the_demo_finds_every_value_it_expects(
 def test_the_demo_needs_no_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It runs on a local store, and its last command shows the session."""
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_EMULATOR_HOST")}
-    run = subprocess.run(
+    run = ran(
         [ready_programs() / "python", "-m", "examples.demo", "--path", str(tmp_path)],
         cwd=ROOT,
         env={**environment, "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
     assert (0, "") == (run.returncode, run.stderr)

@@ -35,6 +35,7 @@ from gcp_adk_store.testing.firestore_jar import (
 from gcp_adk_store.testing.installation import install, missing, require_installed
 from tests.emulators.file_server import FileServer, serving
 from tests.support.lengths import Lengths, at_length
+from tests.support.programs import ran
 
 ROOT: Final = Path(__file__).parents[2]
 URL: Final = (
@@ -275,7 +276,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(python: Path, option: str, environ: Environ) -> subprocess.CompletedProcess[str]:
     """Run the command."""
     command = [str(python), "-m", "gcp_adk_store.testing", option]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=300)
+    return ran(command, env=environ, timeout=300)
 
 
 def java_program(path: Path, *, version: str = "17.0.9", then: str = "exit 1") -> Path:

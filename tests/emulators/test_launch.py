@@ -31,6 +31,7 @@ from tests.support.documents import ROOT
 from tests.support.documents import command as command_of
 from tests.support.ended import has_ended
 from tests.support.lengths import at_length
+from tests.support.programs import ran
 from tests.support.ready_programs import ready_programs
 
 pytestmark = pytest.mark.linux
@@ -375,12 +376,9 @@ def test_the_exports_are_all_that_adk_needs_to_keep_evaluations(variables: Envir
     (agent / "agent.py").write_text(AGENT)
     (agent / "__init__.py").write_text("from . import agent\n")
     create = ["adk", "eval_set", "create", str(agent), "greetings", "--eval_storage_uri", "gs://my-bucket"]
-    made = subprocess.run(
+    made = ran(
         [ready_programs() / "gcp-adk-store", *create],
         env={**variables, "PATH": os.environ["PATH"], "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert 0 == made.returncode, made.stderr
     listed = requests.get(f"{variables[STORAGE_VARIABLE]}{BUCKETS}/my-bucket/o", timeout=60).json()["items"]

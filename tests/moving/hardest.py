@@ -2,7 +2,6 @@
 
 import io
 import json
-import subprocess
 import sys
 from collections.abc import Iterable
 from typing import Any, Final
@@ -14,6 +13,7 @@ from google.genai import types
 from gcp_adk_store import Store
 from gcp_adk_store.moving import export_jsonl, records_of
 from gcp_adk_store.testing.conformance.running import event
+from tests.support.programs import ran
 
 APP: Final = "app"
 
@@ -95,11 +95,5 @@ def queried(*queries: tuple[str, str]) -> list[list[tuple[Any, ...]]]:
 
     Its own process ends with pages about what the package did not release.
     """
-    done = subprocess.run(
-        [sys.executable, "-c", QUERIES],
-        input=json.dumps(queries),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = ran([sys.executable, "-c", QUERIES], input=json.dumps(queries), check=True)
     return [[tuple(row) for row in rows] for rows in json.loads(done.stdout)]

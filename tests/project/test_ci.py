@@ -1,13 +1,13 @@
 """CI runs what README asks a reader to run, and that is all there is: checks and tests."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.project.test_commands import dry, made
 from tests.support.documents import ROOT, command
+from tests.support.programs import ran
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
@@ -51,14 +51,7 @@ def test_bulk_jobs_are_tested_beside_all_others_and_either_may_fail(tmp_path: Pa
         )
         program.chmod(0o755)
     *_, line = dry("test").splitlines()
-    run = subprocess.run(
-        ["sh", "-c", line],  # noqa: S607  # as make runs it
-        cwd=tmp_path,
-        env={**os.environ, "FAILS": fails},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = ran(["sh", "-c", line], cwd=tmp_path, env={**os.environ, "FAILS": fails})
 
     assert "ran tests\nran tests/beam\n" == run.stdout
     assert bool(fails) == bool(run.returncode), run.stderr

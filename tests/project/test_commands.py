@@ -20,6 +20,7 @@ from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command as gcp_adk_store
 from gcp_adk_store.testing.emulators import Emulator
 from tests.support.documents import ROOT, Block, all_blocks, blocks, command, documents
+from tests.support.programs import ran
 from tests.support.ready_programs import ready_path
 
 TAKEN = ("gcp-adk-store adk ", "gcp-adk-store ces ", "PORT=", "URL=")
@@ -295,13 +296,8 @@ def test_make_runs_the_module_that_tests_run(target: str, module: str) -> None:
 
 def dry(target: str, *variables: str) -> str:
     """Return the lines that ``make`` would run for a target."""
-    run = subprocess.run(
-        ["make", "--dry-run", target, *variables],  # noqa: S607  # the reader's
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        check=True,
+    run = ran(
+        ["make", "--dry-run", target, *variables], cwd=ROOT, env={"PATH": os.environ["PATH"]}, check=True
     )
     return run.stdout
 
@@ -315,7 +311,7 @@ def made(target: str, *variables: str) -> list[list[str]]:
 def test_one_test_is_run_as_contributors_begin() -> None:
     """In the environment of the clone; the first command does no more than make it."""
     install, (_, *words) = (shlex.split(line) for line in blocks("CONTRIBUTING.md", "bash")[0].splitlines())
-    run = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    run = ran([sys.executable, *words], cwd=ROOT)
 
     assert [] == made(*install[1:])
     assert 0 == run.returncode, run.stdout
@@ -349,9 +345,7 @@ def test_the_store_of_the_emulators_is_looked_at(environ: Mapping[str, str], tmp
                 "Ctrl-C here ends what was started here.\n",
             )
         )
-        run = subprocess.run(
-            [*shell, printed + look], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
-        )
+        run = ran([*shell, printed + look], cwd=tmp_path, env=environ)
         emulators.terminate()
 
     assert 0 == run.returncode, run.stdout + run.stderr
@@ -392,9 +386,7 @@ def test_the_benchmark_takes_the_options_of_the_documents(environ: Mapping[str, 
     ((_, *words),) = made("bench", f"OPTIONS={' '.join(options)}")
     # What is said last holds: figures, and no profile, which has none.
     short = ["--only", "create", "--rounds", "2", "--profile", "0", "--json", str(tmp_path / "bench.json")]
-    run = subprocess.run(
-        [sys.executable, *words, *short], cwd=ROOT, env=environ, capture_output=True, text=True, check=False
-    )
+    run = ran([sys.executable, *words, *short], cwd=ROOT, env=environ)
 
     assert {"--only", "--rounds", "--rtt", "--quick", "--uvloop", "--profile"} <= set(options)
     assert 0 == run.returncode, run.stderr
@@ -406,14 +398,7 @@ def test_a_short_storm_ends_well(environ: Mapping[str, str]) -> None:
     """The command of docs/proofs.md, for a second."""
     (line,) = (shlex.split(text) for text in blocks("docs/proofs.md", "bash"))
     ((_, *words),) = made(*line[1:])
-    run = subprocess.run(
-        [sys.executable, *words, "--seconds", "1"],
-        cwd=ROOT,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = ran([sys.executable, *words, "--seconds", "1"], cwd=ROOT, env=environ)
 
     assert 0 == run.returncode, run.stdout + run.stderr
     assert "seed 7" in run.stdout

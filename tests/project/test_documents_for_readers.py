@@ -1,7 +1,6 @@
 """README and docs show only what runs: their code is run, their figures and names are looked up."""
 
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from gcp_adk_store import Store, StoreError
 from gcp_adk_store.adk_server.app import answer
 from gcp_adk_store.testing.emulators import Emulator
 from tests.support.documents import ROOT, blocks, documents, names_of
+from tests.support.programs import ran
 from tests.support.ready_programs import ready_programs
 from tests.support.repeating_model import RepeatingModel
 from tools.website.build import configuration, navigation
@@ -35,16 +35,7 @@ def test_the_first_program_runs_in_the_cloud_with_one_other_line(
     program, line = blocks("README.md", "python")
     code, changed = re.subn(r"^ *async with Store\.local.*\n", line, program, flags=re.MULTILINE)
     (tmp_path / "hello.py").write_text(code.replace("my-project", project))
-    runs = [
-        subprocess.run(
-            [ready_programs() / "python", "hello.py"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        for _ in range(2)
-    ]
+    runs = [ran([ready_programs() / "python", "hello.py"], cwd=tmp_path) for _ in range(2)]
     (shown,) = blocks("README.md", "")
 
     assert 1 == changed
@@ -58,12 +49,8 @@ def test_the_example_of_an_own_test_passes(
     assert firestore_emulator.address
     assert storage_emulator.address
     (tmp_path / "test_own.py").write_text("\n\n".join(blocks("docs/testing.md", "python")[:3]))
-    run = subprocess.run(
-        [ready_programs() / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
+    run = ran(
+        [ready_programs() / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], cwd=tmp_path
     )
 
     assert "4 passed" in run.stdout
@@ -306,9 +293,7 @@ def test_the_advice_on_pythons_collector_is_what_the_example_does(tmp_path: Path
         f"import gc\ngc.unfreeze()\n{advice}\n"
         "print(gc.isenabled(), *gc.get_threshold(), gc.get_freeze_count() > 1000)"
     )
-    run = subprocess.run(
-        [ready_programs() / "python", tmp_path / "advised.py"], capture_output=True, text=True, check=True
-    )
+    run = ran([ready_programs() / "python", tmp_path / "advised.py"], check=True)
 
     assert "True 2000 10 100 True\n" == run.stdout
     assert "tune_gc()" == advice.splitlines()[-1]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.programs import ran
 from tests.support.ready_programs import ready_programs
 
 CONFTEST = Path(__file__).parents[1] / "conftest.py"
@@ -33,17 +34,14 @@ def test_of_linux():
 """
 
 
-def ran(folder: Path, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_tests_of(folder: Path, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the tests of *code* as this project's."""
     shutil.copy(CONFTEST, folder / "conftest.py")
     (folder / "test_one.py").write_text(code)
-    return subprocess.run(
+    return ran(
         [ready_programs() / "python", "-m", "pytest", "-q", "-p", "xdist", *arguments, "."],
         cwd=folder,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # others take their time to be imported
-        capture_output=True,
-        text=True,
-        check=False,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
 
 
@@ -58,14 +56,14 @@ def ran(folder: Path, code: str, *arguments: str) -> subprocess.CompletedProcess
 )
 def test_what_was_not_run_shows_nothing(tmp_path: Path, body: str, arguments: list[str], status: int) -> None:
     """Also where workers run the tests."""
-    run = ran(tmp_path, f"import pytest\n\n\ndef test_one():\n    {body}\n", *arguments)
+    run = run_tests_of(tmp_path, f"import pytest\n\n\ndef test_one():\n    {body}\n", *arguments)
 
     assert status == run.returncode
 
 
 def test_the_core_leaves_out_what_needs_linux(tmp_path: Path) -> None:
     """By its marker, or by a fixture that it uses through another; left out is not skipped."""
-    run = ran(tmp_path, OF_LINUX, "-n0", "--core")
+    run = run_tests_of(tmp_path, OF_LINUX, "-n0", "--core")
 
     assert 0 == run.returncode, run.stdout
     assert "1 passed, 2 deselected" in run.stdout

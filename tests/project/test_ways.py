@@ -2,11 +2,11 @@
 
 import json
 import re
-import subprocess
 
 import pytest
 
 from tests.support.documents import ROOT
+from tests.support.programs import ran
 from tests.support.ready_programs import ready_programs
 
 BUDGETS = {
@@ -23,7 +23,7 @@ BUDGETS = {
 def ways() -> str:
     """What the program prints in a process where no other test ran: numbers, then the files of appends."""
     run = [str(ready_programs() / "python"), "-m", "tests.project.ways", "append"]
-    return subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return ran(run, cwd=ROOT, check=True).stdout
 
 
 def test_a_way_gets_no_longer(ways: str) -> None:
@@ -65,7 +65,7 @@ def test_the_places_that_the_page_of_architecture_names_exist() -> None:
 def test_make_help_names_each_target() -> None:
     """Eight that one uses each day, and the others under more."""
     make = ["make", "-s", "help"]
-    said = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    said = ran(make, cwd=ROOT, check=True).stdout
     daily = re.findall(r"^make (\S+)", said, re.MULTILINE)
     more = said.splitlines()[-1].removeprefix("more:").split()
     targets = re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)

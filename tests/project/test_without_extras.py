@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from tests.support.documents import blocks
 from tests.support.one_installation import missing_modules, one_installation
+from tests.support.programs import ran
 
 READER = """
 import gc, json, os, runpy, sys
@@ -106,13 +106,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def read(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What such a reader sees who ran ``pip install .`` in a clone, and nothing else."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ADK_STORE_")}
-    run = subprocess.run(
+    run = ran(
         [sys.executable, "-c", READER, json.dumps(COMMANDS)],
         cwd=folder,
         env=kept | one_installation(tmp_path_factory.mktemp("one")),
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert 0 == run.returncode, run.stderr
     found: dict[str, Any] = json.loads(run.stdout)

@@ -1,12 +1,12 @@
 """What is there is found by looking, by a Python that has nothing but its own library."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.programs import ran
 from tools.setup.environments import ALL as ENVIRONMENTS
 from tools.setup.machine import look
 from tools.setup.tools import CHROMIUM, PROGRAMS, ROOT, find, search_path
@@ -80,7 +80,7 @@ def test_what_is_missing_is_said_at_once_and_nothing_is_done(tmp_path: Path) -> 
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         (clone / name).symlink_to(ROOT / name)
     before = sorted(path.name for path in clone.iterdir())
-    run = subprocess.run(
+    run = ran(
         [
             os.path.realpath(sys.executable),
             "-S",
@@ -93,9 +93,6 @@ def test_what_is_missing_is_said_at_once_and_nothing_is_done(tmp_path: Path) -> 
         ],
         cwd=clone,
         env={"PATH": "", "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
     assert 1 == run.returncode, run.stderr

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from gcp_adk_store.kernel.calls import Entered, begin_span
 from gcp_adk_store.kernel.operation import Operation, part_of, running
 from gcp_adk_store.kernel.telemetry import log_fields
 from gcp_adk_store.testing.emulators import Emulator
+from tests.support.programs import ran
 from tests.support.ready_programs import ready_programs
 from tests.telemetry.watched import OWN, Measurements, Watched, attributes_of
 
@@ -249,11 +249,9 @@ def test_the_example_switches_telemetry_on(firestore_emulator: Emulator, tmp_pat
     assert firestore_emulator.address
     blocks = re.findall(r"^```python\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
     (tmp_path / "program.py").write_text(PROGRAM)
-    run = subprocess.run(
+    run = ran(
         [ready_programs() / "python", tmp_path / "program.py", json.dumps(blocks)],
         env={**os.environ, "PYTHONWARNINGS": "ignore"},
-        capture_output=True,
-        text=True,
         check=True,
     )
     *logged, spans, metrics = [json.loads(line) for line in run.stdout.splitlines()]

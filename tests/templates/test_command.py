@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
+from tests.support.programs import ran
 
 TEMPLATE = 'Hi {user:name},\nread {artifact.a.txt?}, answer {"a": 1} or ${x}.'
 _numbers = itertools.count()
@@ -174,9 +174,7 @@ def test_a_command_brings_no_more_than_it_needs() -> None:
     """What costs are is said without ADK and Google's clients, which take longer to import than all else."""
     code = "import sys; from gcp_adk_store.cli import main\n"
     code += "try:\n    main()\nfinally:\n    print(*sys.modules, sep='\\n')"
-    run = subprocess.run(
-        [sys.executable, "-c", code, "cost", "--help"], capture_output=True, text=True, check=False
-    )
+    run = ran([sys.executable, "-c", code, "cost", "--help"])
 
     assert (0, "") == (run.returncode, run.stderr)
     assert "gcp_adk_store.cli.cost" in run.stdout.splitlines()

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from tests.support.programs import ran
 from tools.setup.environments import STAND_IN
 from tools.setup.tools import ROOT
 
@@ -40,16 +41,8 @@ class Terraform:
     ) -> subprocess.CompletedProcess[str]:
         """Run it in *folder*, with *environ* over the variables that it has; ``None`` takes one away."""
         variables = {**self._environ, **(environ or {})}
-        return subprocess.run(
-            [self._program, *arguments],
-            cwd=folder,
-            env={name: value for name, value in variables.items() if value is not None},
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=_ENOUGH_S,
-            check=False,
-        )
+        given = {name: value for name, value in variables.items() if value is not None}
+        return ran([self._program, *arguments], cwd=folder, env=given, timeout=_ENOUGH_S)
 
     def validate(self, folder: Path) -> list[str]:
         """Return what is wrong with the configuration in *folder*, in words."""

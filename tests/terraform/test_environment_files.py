@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import yaml
 
 from tests.support.documents import blocks
 from tests.support.lengths import at_length
+from tests.support.programs import ran
 from tests.terraform import declared
 from tests.terraform.command import Terraform
 
@@ -35,12 +35,10 @@ def taken_by_sh(text: str, folder: Path) -> dict[str, str]:
     (line,) = [each for each in guide.splitlines() if "output -raw env_file" in each]
     folder.mkdir()
     (folder / "store.env").write_text(text)
-    run = subprocess.run(
-        ["sh", "-e", "-c", f"terraform() {{ cat store.env; }}; {line}; env -0"],  # noqa: S607  # the reader's
+    run = ran(
+        ["sh", "-e", "-c", f"terraform() {{ cat store.env; }}; {line}; env -0"],
         cwd=folder,
         env={"PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
         check=True,
     )
     assert ["store.env"] == [path.name for path in folder.iterdir()], "a value was run"
