@@ -29,6 +29,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.adk_server import artifact_service, lifespan, memory_service, session_service
 from gcp_adk_store.cli.command import command
+from gcp_adk_store.testing.conformance.running import read
 from tests.support.server_end import close_services
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
@@ -56,13 +57,12 @@ async def test_registered_uris_lead_to_services_that_store(
     await sessions.create_session(**WHO, state={"n": 1})
     await artifacts.save_artifact(**WHO, filename="a.txt", artifact=types.Part(text="saved"))
     same = FirestoreSessionService(project=project, prefix="uri")
-    found = await same.get_session(**WHO)
+    found = await read(same, WHO)
     loaded = await GcsArtifactService(adk_store_bucket).load_artifact(**WHO, filename="a.txt")
     await same.close()
 
     assert registry.create_session_service("sqlite://") is not None
     assert isinstance(sessions, SessionService)
-    assert found is not None
     assert {"n": 1} == found.state
     assert loaded is not None
     assert "saved" == loaded.text
@@ -150,10 +150,9 @@ async def test_services_are_closed_when_the_server_ends(project: str) -> None:
     with pytest.raises(RuntimeError, match="crashed"):
         await serve()
 
-    found = await service.get_session(**WHO)
+    await read(service, WHO)
     await service.close()
 
-    assert found is not None
     assert service is not session_service(f"firestore://{project}")
 
 

@@ -19,6 +19,7 @@ from google.adk.cli.service_registry import ServiceRegistry
 
 from gcp_adk_store import Store
 from gcp_adk_store.adk_server import answer_errors, one_turn_at_a_time, register
+from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.turns import Turns
 from tests.adk_server.conftest import AGENTS
 from tests.adk_server.test_adk_app import TURN
@@ -103,8 +104,7 @@ async def test_a_request_during_another_turn_is_asked_to_try_later(
             assert platform.node() not in refused.text
             assert not re.search(rf"\b{os.getpid()}\b", refused.text)
         assert 200 == (await client.post(path, json={**TURN, **also})).status_code
-    found = await elsewhere.sessions.get_session(**WHO)
-    assert found is not None
+    found = await read(elsewhere.sessions, WHO)
     assert "user" == found.events[0].author
     status = await elsewhere.turns.status(**WHO)
     assert (2, False) == (status.fence, status.is_running)
@@ -267,8 +267,7 @@ async def first_turn_ended(store: Store) -> None:
 
 async def said(store: Store) -> list[str | None]:
     """Return what was said in the session."""
-    found = await store.sessions.get_session(**SCRIPTED)
-    assert found is not None
+    found = await read(store.sessions, SCRIPTED)
     return [part.text for each in found.events if each.content for part in each.content.parts or []]
 
 

@@ -19,6 +19,7 @@ from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.codec.writes import update
 from gcp_adk_store.model.appends import digests_of, hash_of
 from gcp_adk_store.sessions.redact.format import marker_of
+from gcp_adk_store.testing.conformance.running import read
 from tests.attack.world import (
     ADA,
     BOB,
@@ -273,8 +274,7 @@ async def _(world: World) -> None:
 @threat("appends an event, as any writer does", NOBODY)
 async def _(world: World) -> None:
     async with world.open() as store:
-        session = await store.sessions.get_session(**ADA)
-        assert session is not None
+        session = await read(store.sessions, ADA)
         await store.sessions.append_event(session, said(99, "mallory"))
 
 

@@ -12,6 +12,7 @@ from google.genai import types
 from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, SessionLimits, Store, StoreError
 from gcp_adk_store.codec.packing import pack_segment, unpack_segment
 from gcp_adk_store.model.appends import digests_of, fold, genesis
+from gcp_adk_store.testing.conformance.running import read
 from tests.support.stored import overwrite, plain_text
 
 LIMITS = SessionLimits(seal_tail_bytes=1000, inline_bytes=200, segment_cache_bytes=0)
@@ -174,8 +175,7 @@ async def made(folder: Path, *, is_encrypted: bool = False) -> World:
         await store.fork_session(**REDACTED, to_session_id="f")
         await store.anchor(app_name="app", anchors=world.anchors)
         for who in EVERYBODY:
-            session_now = await store.sessions.get_session(**who)
-            assert session_now is not None
+            session_now = await read(store.sessions, who)
             more = 0 if who in (ADA, BOB) else 1  # so that each has a tail
             for number in range(ANCHORED, EVENTS + more):
                 await store.sessions.append_event(session_now, said(number, who["user_id"]))

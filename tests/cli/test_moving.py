@@ -16,6 +16,7 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
+from gcp_adk_store.testing.conformance.running import read
 from tests.moving.hardest import APP, fill, hardest, many
 from tests.support.hanging import HANGS_S
 from tests.support.programs import ran
@@ -176,8 +177,7 @@ def test_artifacts_and_memories_are_copied_too(folder: Path, tmp_path: Path) -> 
                 await store.artifacts.save_artifact(
                     **which, filename=name, artifact=part, custom_metadata={"a": "b"}
                 )
-            session = await store.sessions.get_session(**which)
-            assert session is not None
+            session = await read(store.sessions, which)
             await store.memory.add_session_to_memory(session)
 
     async def look() -> tuple[Any, ...]:

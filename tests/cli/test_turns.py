@@ -14,6 +14,7 @@ from google.genai import types
 
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
+from gcp_adk_store.testing.conformance.running import read
 from tests.cli.conftest import HOSTILE, STEERING, follow
 
 KEY: dict[str, Any] = {"app_name": "app", "user_id": "ada", "session_id": "s1"}
@@ -95,20 +96,18 @@ async def test_open_tool_calls_are_answered(folder: Folder) -> None:
     """A dry run counts them; while a turn runs, nothing is changed."""
     call = types.Part(function_call=types.FunctionCall(id="c1", name="look"))
     async with folder.store() as store:
-        held = await store.sessions.get_session(**KEY)
-        assert held is not None
+        held = await read(store.sessions, KEY)
         content = types.Content(role="model", parts=[call])
         await store.sessions.append_event(held, Event(author="agent", invocation_id="i", content=content))
         async with store.turns.hold(**KEY):
             busy = await folder.run("repair")
         dry = await folder.run("repair", "--dry-run")
         answers = [await folder.answer_of("repair") for _ in range(2)]
-        after = await store.sessions.get_session(**KEY)
+        after = await read(store.sessions, KEY)
 
     assert (2, "would answer tool calls: 1") == (busy.exit_code, dry.stdout.splitlines()[-1])
     assert "turn 1 of the session runs" in busy.stderr
     assert [(1, "repaired"), (0, "repaired")] == [(each["calls"], each["outcome"]) for each in answers]
-    assert after is not None
     assert "c1" == after.events[-1].get_function_responses()[0].id
 
 

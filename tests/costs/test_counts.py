@@ -38,6 +38,7 @@ from gcp_adk_store.costs.counts import (
     store_recall,
 )
 from gcp_adk_store.model.keys import UserKey
+from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.meters import FirestoreMeter, MeteredSession
 from tests.support.lengths import at_length
@@ -151,8 +152,7 @@ def counted(services: Services, turns: list[Turn], *, cold: bool) -> list[Operat
 
 async def take_turn(service: BaseSessionService, session_id: str, turn: Turn) -> None:
     """Read the session and append to it, as ADK's runner does; the last event changes the state."""
-    session = await service.get_session(**USER, session_id=session_id)
-    assert session is not None
+    session = await read(service, USER, session_id=session_id)
     assert turn.history == len(session.events)
     for number in range(turn.events):
         last = number == turn.events - 1
@@ -163,8 +163,7 @@ async def take_turn(service: BaseSessionService, session_id: str, turn: Turn) ->
 
 async def grow(service: BaseSessionService, session_id: str, events: int, *, size: int) -> None:
     """Append until the session has so many events, the first of which changes the state of every scope."""
-    session = await service.get_session(**USER, session_id=session_id)
-    assert session is not None
+    session = await read(service, USER, session_id=session_id)
     for number in range(len(session.events), events):
         delta = {} if number else ALL_SCOPES
         await service.append_event(session, event(number, size=size, delta=delta))

@@ -291,10 +291,9 @@ async def test_shared_state_is_compared_with_its_types() -> None:
             state = {"user:flag": flag, "app:at": datetime(2026, 1, 1, tzinfo=UTC)}
             await service.create_session(**who, state=state)
         report = await copy(source, store.sessions, app_name=APP, verify=True)
-        found = await store.sessions.get_session(**who)
+        found = await read(store.sessions, who)
 
     assert report.is_complete
-    assert found is not None
     assert found.state["user:flag"] is True
 
 

@@ -14,6 +14,7 @@ from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.writes import Delete, Document, Write
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
 from gcp_adk_store.moving.importing import SessionHeader, import_session
+from gcp_adk_store.testing.conformance.running import read
 
 _WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 
@@ -114,8 +115,7 @@ async def _appended(store: Store, events: Sequence[Event]) -> None:
 
 async def _read(store: Store, **options: Any) -> list[Event]:
     """Return what another process reads of the session."""
-    found = await SessionService(store.sessions.storage, **options).get_session(**_WHO)
-    assert found is not None
+    found = await read(SessionService(store.sessions.storage, **options), _WHO)
     return found.events
 
 

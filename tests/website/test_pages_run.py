@@ -22,6 +22,7 @@ from google.genai import types
 
 from gcp_adk_store import InvalidInputError, SessionConflictError, Store, UploadMissingError
 from gcp_adk_store.cli.command import command as gcp_adk_store
+from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.testing.simulation import ScheduleError
 from tests.adk_server.process import Server
 from tests.support.documents import ROOT, all_blocks, blocks, names_of
@@ -200,8 +201,7 @@ async def test_the_code_of_the_how_to_pages_runs(tmp_path: Path) -> None:
             message = types.Content(role="user", parts=[types.Part(text=text)])
             events = await names["say_once_more"](runner, "ada", "s1", message)
             turns.append(events[-1].invocation_id)
-        session = await store.sessions.get_session(**ADA)
-        assert session is not None
+        session = await read(store.sessions, ADA)
         past = await names["look_back"](store, turns[1])
         fork = await names["branch"](store, turns[1])
         restored = await names["undo"](store, turns[1])
