@@ -2,8 +2,12 @@
 
 The lists are of the release of ADK that pyproject.toml pins. A divergence that is gone fails here: take
 it off its list.
+
+Run the shipped suite as a third party does: in another project, with pytest and nothing else.
 """
 
+import subprocess
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -18,6 +22,8 @@ from gcp_adk_store.testing.conformance import (
     SessionServiceConformance,
 )
 from tests.conformance.conftest import Divergences, unknown_names
+from tests.support.programs import ran
+from tests.support.ready_programs import ready_programs
 
 
 @pytest.mark.sample(3)
@@ -102,3 +108,46 @@ class TestAdkGcsArtifactService(ArtifactServiceConformance):
 def test_every_divergence_is_of_a_test(suite: type) -> None:
     """A name that no test has would say nothing about the service."""
     assert set() == unknown_names(suite)
+
+
+SUITE = """
+import contextlib
+import pytest
+from google.adk.sessions import InMemorySessionService
+from gcp_adk_store.testing.conformance import SessionServiceConformance
+
+@contextlib.asynccontextmanager
+async def opened():
+    yield InMemorySessionService()
+
+class TestTheirs(SessionServiceConformance):
+    @pytest.fixture
+    def session_service(self):
+        return opened()
+"""
+
+PYTEST = ("-m", "pytest", "-q", "-p", "no:asyncio", "-p", "no:anyio")
+
+
+def run(folder: Path, chosen: str) -> subprocess.CompletedProcess[str]:
+    """Run the chosen tests of the suite in *folder*, without plugins for asynchronous tests."""
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "test_theirs.py").write_text(SUITE)
+    return ran([ready_programs() / "python", *PYTEST, "-k", chosen, "."], cwd=folder, timeout=60)
+
+
+def test_the_suite_needs_no_plugin(tmp_path: Path) -> None:
+    """A service that must be opened in its loop is given as a context manager."""
+    done = run(tmp_path, "a_filter_chooses or unknown_session_is_none")
+
+    assert pytest.ExitCode.OK == done.returncode, done.stdout
+    assert "skipped" not in done.stdout
+
+
+@pytest.mark.long
+def test_a_failure_shows_what_was_compared(tmp_path: Path) -> None:
+    """Assertions of the suite are explained like those of a test module."""
+    done = run(tmp_path, "test_an_event_stays_as_it_was_appended")
+
+    assert pytest.ExitCode.TESTS_FAILED == done.returncode, done.stdout
+    assert "assert ['user'] == ['spoilt']" in done.stdout

@@ -1,9 +1,15 @@
-"""Run the shipped suites on our services: nothing diverges. In memory it is in the long form alone."""
+"""Run the shipped suites on our services: nothing diverges. In memory it is in the long form alone.
+
+Run the shipped suite of task stores on the SDK's own store in memory and on this package's.
+"""
 
 import asyncio
-from collections.abc import Iterator
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
+from a2a.server.tasks import InMemoryTaskStore, TaskStore
 
 from gcp_adk_store import ArtifactService, MemoryService, SessionService, Store
 from gcp_adk_store.testing.conformance import (
@@ -11,6 +17,7 @@ from gcp_adk_store.testing.conformance import (
     MemoryServiceConformance,
     SessionServiceConformance,
 )
+from gcp_adk_store.testing.conformance.tasks import TaskStoreConformance
 from tests.support.lengths import at_length
 from tests.support.stores import STORES
 from tests.support.temporary import temporary_folder
@@ -53,3 +60,32 @@ class TestMemories(MemoryServiceConformance):
     @pytest.fixture
     def memory_service(self, store: Store) -> MemoryService:
         return store.memory
+
+
+class TestTheSdksTasks(TaskStoreConformance):
+    """What the suite expects is what the SDK does."""
+
+    @pytest.fixture
+    def task_store(self) -> TaskStore:
+        return InMemoryTaskStore()
+
+
+class TestOurTasks(TaskStoreConformance):
+    """On the emulator and in a folder."""
+
+    @pytest.fixture(params=STORES)
+    def task_store(
+        self, request: pytest.FixtureRequest, tmp_path: Path
+    ) -> contextlib.AbstractAsyncContextManager[TaskStore]:
+        store = (
+            Store.local(tmp_path)
+            if request.param == "folder"
+            else Store.connect(project=request.getfixturevalue("project"))
+        )
+
+        @contextlib.asynccontextmanager
+        async def opened() -> AsyncIterator[TaskStore]:
+            async with store:
+                yield store.tasks
+
+        return opened()
