@@ -1,7 +1,6 @@
 """The commands copy, export and import, on stores in folders."""
 
 import asyncio
-import itertools
 import json
 import signal
 import subprocess
@@ -318,29 +317,6 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_moved(folder: Path, tmp_pa
         [each["command"] for each in json.loads(as_json.stdout)["unreadable"]],
     )
     assert "secret" not in "".join(each.output for each in (lines, back, copied, listed, as_json, looked))
-
-
-def test_a_damaged_line_ends_an_import_with_2(folder: Path, tmp_path: Path) -> None:
-    """Whatever becomes of a session that is there; the message has the line's number, and no traceback."""
-    file = tmp_path / "app.jsonl"
-    run("export", "--local", str(folder), "--app", APP, "--user", "bob", str(file))
-    lines = file.read_bytes().splitlines(keepends=True)
-    damaged = {
-        "cut": lines[:5],
-        "changed": [each.replace(b"event 7", b"event X") for each in lines],
-        "deep": [*lines[:5], b"[" * 100_000 + b"\n", *lines[5:]],
-        "header": [lines[0].replace(b'"title": null', b'"title": 7'), *lines[1:]],
-    }
-    before = run("export", "--local", str(folder), "--app", APP, "-")
-    for (kind, content), conflict in itertools.product(damaged.items(), ("skip", "overwrite", "new-id")):
-        file.write_bytes(b"".join(content))
-        result = run("import", "--local", str(folder), str(file), "--on-conflict", conflict)
-
-        assert (2, True) == (result.exit_code, "line " in result.stderr), (kind, conflict, result.output)
-        assert isinstance(result.exception, SystemExit)
-    after = run("export", "--local", str(folder), "--app", APP, "-")
-
-    assert before.stdout == after.stdout
 
 
 def test_an_import_from_closed_standard_input_ends_with_one_message(folder: Path) -> None:

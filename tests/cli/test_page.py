@@ -137,9 +137,9 @@ def test_the_lines_of_the_page_are_those_of_an_export(deployment: Deployment) ->
 SHOW = """
 import sys
 from gcp_adk_store.cli.command import command
-for words in ["--help"], ["ces", "--help"], ["sessions", "--help"]:
+for words in ["--help"], ["ces", "--help"], ["sessions", "--help"], ["cost", "--help"]:
     command(words, standalone_mode=False)
-    print(words, sorted({"google.genai", "google.cloud.firestore", "httpx"} & set(sys.modules)))
+    print(words, sorted({"google.genai", "google.cloud.firestore", "google.adk.sessions", "httpx"} & set(sys.modules)))
 """
 
 
@@ -148,9 +148,7 @@ def test_help_loads_neither_adk_nor_a_client() -> None:
     """Which takes seconds."""
     run = ran([sys.executable, "-c", SHOW], check=True)
 
-    assert ["['--help'] []", "['ces', '--help'] []", "['sessions', '--help'] []"] == [
-        line for line in run.stdout.splitlines() if line.startswith("[")
-    ]
+    assert ["[]"] * 4 == [line.rpartition(" ")[2] for line in run.stdout.splitlines() if line[0:1] == "["]
 
 
 def test_the_list_of_commands_says_what_each_is_for() -> None:

@@ -149,19 +149,3 @@ def test_no_test_goes_by_real_time() -> None:
 def test_what_goes_by_real_time_is_seen(code: str, what: str) -> None:
     """Under each name, also as a value."""
     assert {what} == {*found_in(code)}
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import asyncio\nawait asyncio.sleep(0)",
-        "import asyncio\nasync with asyncio.timeout(60): pass",
-        "import asyncio\nawait asyncio.wait(tasks, timeout=0)",
-        "import time\nnow = time.time()\nold = now - 3600\nassert stored.timestamp > now",
-        "import time\nbegan = time.time()\nassert began <= event.timestamp <= time.time()",
-        "gate.wait()\n','.join(names)",
-    ],
-)
-def test_what_does_not_is_no_finding(code: str) -> None:
-    """A time that is stored, another task's turn, and a guard that only what hangs reaches."""
-    assert not [*found_in(code)]

@@ -22,7 +22,6 @@ from gcp_adk_store.templates.parsing import lines_and_columns
 from tests.support.hanging import ends
 from tests.support.lengths import at_length
 from tests.support.loop_work import counted_work
-from tests.support.programs import ran
 
 TEMPLATES = st.text(st.sampled_from("{}{}$\\ ?:.ab-\n\"'"), max_size=30)
 
@@ -321,17 +320,6 @@ def test_a_session_that_is_not_named_by_three_parts_is_an_error(file: Path, sess
     """It says how it is written, before anything is connected to."""
     says = f"--session {session} must be APP/USER/ID; write a / in an id as %2F\n"
     assert_refused(lint(str(file), "--session", session), says)
-
-
-def test_a_command_brings_no_more_than_it_needs() -> None:
-    """What costs are is said without ADK and Google's clients, which take longer to import than all else."""
-    code = "import sys; from gcp_adk_store.cli import main\n"
-    code += "try:\n    main()\nfinally:\n    print(*sys.modules, sep='\\n')"
-    run = ran([sys.executable, "-c", code, "cost", "--help"])
-
-    assert (0, "") == (run.returncode, run.stderr)
-    assert "gcp_adk_store.cli.cost" in run.stdout.splitlines()
-    assert {"google.adk.sessions", "google.genai", "grpc"}.isdisjoint(run.stdout.splitlines())
 
 
 def test_a_session_that_artifacts_cannot_have_is_compared_by_its_state(tmp_path: Path, file: Path) -> None:
