@@ -391,7 +391,7 @@ async def test_forms_of_other_sites_change_nothing(store: Store, calm: Session, 
         await client.get("/")
         form = {**CALM_PLACE, "csrf": client.cookies["adk_inspector_csrf"], "event": calm.events[0].id}
         form["confirmed"] = "yes"
-        origins = ("http://evil.example", "null", "", "http://127.0.0.1:9999")
+        origins = ("http://evil.example", "null", "", "http://127.0.0.1:9999", "http://[")
         asked = [(form | {"csrf": token}, ORIGIN) for token in ("x" * 43, "")]
         asked += [(form, {"Origin": origin}) for origin in origins]
         answers = [
@@ -400,7 +400,7 @@ async def test_forms_of_other_sites_change_nothing(store: Store, calm: Session, 
         client.cookies.clear()
         answers += [await client.post(path, data=form, headers=ORIGIN) for path in WRITING]
 
-    assert [403] * 7 * len(WRITING) == [each.status_code for each in answers]
+    assert [403] * 8 * len(WRITING) == [each.status_code for each in answers]
     assert 1 == len((await store.sessions.list_sessions(app_name="support")).sessions)
     found = await read(store.sessions, CALM)
     assert len(calm.events) == len(found.events)
