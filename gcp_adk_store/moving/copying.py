@@ -286,6 +286,11 @@ class _Copying:
                 continue
             if self.since is not None and listed.last_update_time < self.since:
                 continue
+            try:
+                SessionKey(app=self.app, user=listed.user_id, session=listed.session_id)
+            except InvalidInputError as exc:  # the ledger cannot hold such ids, either
+                self.report.add("failed", str(exc), user=listed.user_id, session=listed.session_id)
+                continue
             known = self.ledger.entry(listed.user_id, listed.session_id)
             is_known = known is not None and known.stamp == listed.stamp
             if is_known and (not self.copies.verify or number > 1) and self.ledger.has_shared(listed.user_id):

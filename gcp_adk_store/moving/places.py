@@ -1,6 +1,7 @@
 """Open stores by their URIs, as ADK's servers name them, or by a service."""
 
 import os
+import re
 from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -17,6 +18,11 @@ ADK_FIRESTORE: Final = "adk-firestore"
 
 ADK_JAVA: Final = "adk-java-firestore"
 """Scheme of the Firestore layout of ADK for Java."""
+
+_LOGIN: Final = re.compile(r"(?<=://)[^:/]*(:[^@]*)?@")
+"""User and password, as SQLAlchemy reads a URI: a password may have any character but an @."""
+_SECRET: Final = re.compile(r"([^=&]*(?:pass|secret|token)[^=&]*=)[^&]*", re.IGNORECASE)
+"""A parameter of a driver that takes a password."""
 
 
 def open_source(given: str | BaseSessionService | Source) -> Source:
@@ -122,8 +128,8 @@ def source_name(given: object) -> str:
     if not isinstance(given, str):
         return type(given).__name__
     parts = _split(given)
-    host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}{'?' if parts.query else ''}{parts.query}"
+    query = _SECRET.sub(r"\1...", parts.query)
+    return f"{parts.scheme}://{parts.netloc}{parts.path}{'?' if query else ''}{query}"
 
 
 def require_place(given: object, what: str) -> None:
@@ -163,8 +169,9 @@ def _of_uri(uri: str) -> Target:
 
 
 def _split(uri: str) -> SplitResult:
+    """Return the parts of *uri* without user and password."""
     try:
-        return urlsplit(uri)
+        return urlsplit(_LOGIN.sub("", uri))
     except ValueError:  # from None: the URI may hold a password
         raise InvalidInputError("a URI has a malformed host, such as one with a [ and no ]") from None
 

@@ -96,8 +96,12 @@ def test_a_uri_that_is_wrong_ends_with_2(tmp_path: Path) -> None:
     for source, says in (
         ("nothing", "a store is named by a URI"),
         ("adk-firestore://p/d/e", "write adk-firestore://PROJECT/DATABASE"),
-        (f"{sql}://user:secret@host/db", f"ADK cannot open {sql}://host/db"),
         ("oracle://user:secret@host/db", "oracle://host/db: the module 'oracledb' is missing; install it"),
+        *(
+            (f"{sql}://user:{password}@host/db", f"ADK cannot open {sql}://host/db")
+            for password in ("secret", "a/secret", "a?secret", "a#secret", "[secret")
+        ),
+        (f"{sql}://host/db?x=1&Password=secret", f"{sql}://host/db?x=1&Password=..."),
         ("firestore+local://data", "firestore+local:// must go on with an absolute path"),
         ("firestore+local:data", "is not a URI of the form firestore://"),
     ):

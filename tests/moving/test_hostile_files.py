@@ -151,6 +151,19 @@ async def test_a_copy_refuses_them_by_the_same_check() -> None:
     assert ("s1", "title has 1000 characters, the limit is 256: shorten it") == (note.session_id, note.says)
 
 
+@pytest.mark.parametrize("ids", [{"user_id": "\ud800"}, {"session_id": "\ud800"}])
+async def test_an_id_that_no_store_has_ends_no_copy(ids: dict[str, str]) -> None:
+    """ADK's service in memory takes half of an emoji; the session is reported, and the others are copied."""
+    source = InMemorySessionService()
+    for other in ({}, ids):
+        await source.create_session(**{"app_name": APP, "user_id": "ada", "session_id": "s1", **other})
+    async with Store.local(":memory:") as store:
+        report = await copy(source, store.sessions, app_name=APP)
+
+    assert (2, 1) == (report.listed, report.copied)
+    assert ["failed"] == [note.kind for note in report.notes if "holds a lone surrogate" in note.says]
+
+
 def deep(levels: int) -> bytes:
     """Return lists within lists."""
     return b"[" * levels + b"]" * levels
