@@ -374,7 +374,8 @@ class SessionService(SessionAdministration, BaseSessionService):
             SessionMissingError: the session does not exist, or *cursor* belongs to an earlier one of its id;
                 with *follow*, also when it is deleted or expires, also if another one then has its id.
             SessionConflictError: another call restored the session during the iteration, and events are gone:
-                read the session again, and follow it anew.
+                read the session again, and follow it anew. Without *follow*, also if another call redacted an
+                event, and its content went before it was read.
             InvalidInputError: *cursor*, *limit* or *direction* is invalid, or a restore of the session took
                 away the place of *cursor*: those of segments before the restore's point go on.
             UnavailableError: with *follow*, also when Firestore does not answer any more; go on from the last

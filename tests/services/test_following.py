@@ -113,6 +113,21 @@ async def test_large_content_comes_whole(writer: SessionService, reader: Session
         assert stored == (await waiting).event
 
 
+async def test_a_redaction_does_not_end_it(writer: SessionService, reader: SessionService) -> None:
+    """The event comes as the marker that stands in its place."""
+    held = await writer.create_session(**WHO)
+    for text in ("0", "x" * 5000, "2"):
+        await writer.append_event(held, event(text))
+    ids = [one.id for one in held.events]
+    events = reader.iter_events(**WHO, follow=True, limit=4)
+    came = [(await soon(events)).event]
+    redaction = await writer.redact_event(**WHO, event_id=ids[1], reason="asked for")
+    came += [each.event async for each in events]
+
+    assert [*ids, redaction.audit_id] == [one.id for one in came]
+    assert "x" not in (said(came[1]) or "x")
+
+
 @pytest.mark.parametrize("again", [False, True])
 async def test_a_deleted_session_ends_it(
     writer: SessionService,

@@ -217,7 +217,7 @@ async def test_a_message_goes_with_the_session_that_another_one_replaces(store: 
 
     agent = Echo(name="echo", before_agent_callback=replace)
     runner = Runner(app_name="app", agent=agent, session_service=store.sessions)
-    with pytest.raises(TurnLostError, match="new turn.$"):
+    with pytest.raises(TurnLostError, match=r"new turn\.$"):
         await texts_of(store, runner, "one")
     assert [] == await history(other)
 

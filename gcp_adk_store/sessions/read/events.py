@@ -122,24 +122,31 @@ class SessionEvents:
         backward = direction == "backward"
         if follow and backward:
             raise InvalidInputError('follow needs direction="forward": the newest events come last')
-        last: StoredSession | None = None
-        place = EventPlace()
+        last: StoredSession | None = None  # whose events have all been yielded
+        place: EventPlace | None = None
         count = 0
         async with aclosing(versions(self._storage, key) if follow else self._once(key)) as found:
             async for stored in found:
                 seen(stored)
-                if last is None:
+                if place is None:
                     place = _start(stored, cursor, backward=backward)
-                else:
+                elif last is not None:
                     place = place_after(last, place, stored)
-                last = stored
-                async for event, after in self._events_from(stored, place, backward=backward):
-                    next_cursor = encode_cursor((stored.epoch, after.segment, after.offset))
-                    yield SessionEvent(event=event, cursor=next_cursor)
-                    count += 1
-                    if count == limit:
-                        return
-                place = end_of(stored)
+                last = None
+                try:
+                    async for event, after in self._events_from(stored, place, backward=backward):
+                        place = after
+                        next_cursor = encode_cursor((stored.epoch, place.segment, place.offset))
+                        yield SessionEvent(event=event, cursor=next_cursor)
+                        count += 1
+                        if count == limit:
+                            return
+                except SessionConflictError:
+                    if not follow:
+                        raise
+                    # The next version goes on after a redaction, and raises after a restore.
+                else:
+                    last, place = stored, end_of(stored)
 
     async def _once(self, key: SessionKey) -> AsyncGenerator[StoredSession]:
         """Yield the session *key* as it is now."""
