@@ -42,7 +42,9 @@ FORMS: Final = {
         re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}"),
         "1 to 32 letters, digits or '-', starting with a letter",
     ),
-    "local": Form(_PATH, "the path of a folder, or ':memory:'"),
+    "local": Form(
+        re.compile(rf"(?![A-Za-z+]+://){_PATH.pattern}"), "the path of a folder, or ':memory:', and no URI"
+    ),
     "credentials_file": Form(_PATH, "a path"),
     "impersonate_service_account": Form(
         re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+"), "the email of a service account"

@@ -71,6 +71,15 @@ def test_a_path_that_no_system_has_is_refused(path: str) -> None:
         StoreSettings(credentials_file=path)
 
 
+@pytest.mark.parametrize("uri", ["firestore+local:///data/store", "GS://bucket", "file:///data/store"])
+def test_a_uri_in_place_of_a_folder_is_refused(uri: str, elsewhere: Path) -> None:
+    """ADK's servers take one; a folder of that name would be another store."""
+    with pytest.raises(InvalidInputError, match="must be the path of a folder, or ':memory:', and no URI"):
+        Store.local(uri)
+
+    assert [] == [*elsewhere.iterdir()]
+
+
 def test_a_path_may_have_bytes_that_are_no_utf_8() -> None:
     """Python gives them so in variables and arguments."""
     assert "a\udc80" == StoreSettings(local="a\udc80").local
