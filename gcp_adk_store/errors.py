@@ -71,7 +71,8 @@ class StoreError(Exception):
 
     def __str__(self) -> str:
         message = Exception.__str__(self)  # a KeyError would show the repr
-        return f"{self.operation} {self.key}: {message}" if self.operation else message
+        called = f"{self.operation} {self.key}".rstrip()
+        return f"{called}: {message}" if called else message
 
 
 class InvalidInputError(StoreError, InputValidationError):

@@ -233,7 +233,7 @@ def error_type(failure: BaseException) -> str:
 def label() -> str:
     """Return the start of a log line about the running operation: its name and its ids."""
     operation = running()
-    return "" if operation is None else f"{operation.name} {operation.key}: "
+    return "" if operation is None else f"{operation.name} {operation.key}".rstrip() + ": "
 
 
 def log_fields(failure: BaseException | None = None) -> dict[str, str | int]:

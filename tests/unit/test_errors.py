@@ -46,6 +46,11 @@ def test_adks_message_attribute_is_filled(error: type[StoreError]) -> None:
     assert "id s is taken" == getattr(error("id s is taken"), "message", None)
 
 
+def test_an_error_of_an_operation_without_ids_begins_with_its_name() -> None:
+    """Such as that of a check of all sessions."""
+    assert "check: it is gone" == str(StoreError("it is gone", operation="check"))
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_an_error_survives_pickle(name: str) -> None:
     """Type, text, which begins with the operation, and what else it carries cross a process boundary."""
