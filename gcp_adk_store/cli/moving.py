@@ -24,10 +24,10 @@ from gcp_adk_store.cli.place import (
     number_option,
     opened_file,
     time_option,
+    values_by_name,
     with_remedy,
 )
 from gcp_adk_store.cli.screen import CannotLookError, Number, Result, finish, progress
-from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.keys import in_one_line
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ async def import_(
     """
     from gcp_adk_store.moving import import_jsonl  # noqa: PLC0415  # half of ADK
 
-    users = dict(map(_renamed, remap_user))
+    users = values_by_name("--remap-user", remap_user, form="OLD=NEW")
     had_store = _has_store(at)
     with progress("importing: sessions") as move_to:
         report = await import_jsonl(
@@ -224,18 +224,6 @@ def _result(report: "Report", *, would: bool, nothing: str) -> Result:
 
 def _done(report: "Report") -> int:
     return report.copied + report.continued + report.replaced + report.unchanged
-
-
-def _renamed(given: str) -> tuple[str, str]:
-    """Return the old and the new id.
-
-    Raises:
-        InvalidInputError: it has no "=".
-    """
-    old, equals, new = given.partition("=")
-    if not equals:
-        raise InvalidInputError(f"--remap-user {in_one_line(given[:80])} has no new id: pass OLD=NEW")
-    return old, new
 
 
 @contextmanager

@@ -19,9 +19,9 @@ from gcp_adk_store.cli.place import (
     json_option,
     number_option,
     user_options,
+    values_by_name,
 )
 from gcp_adk_store.cli.screen import Number, Result, progress
-from gcp_adk_store.cli.sessions import label_of
 from gcp_adk_store.model.erasures import MAX_QUIET_S, ErasureReceipt
 from gcp_adk_store.model.keys import in_one_line, moment
 
@@ -132,7 +132,7 @@ def retention_options(work: Work) -> Work:
 
         names = {each.name for each in fields(Retention)} & given.keys()
         conditions: dict[str, Any] = {name: given.pop(name) for name in names}
-        retention = Retention(labels=dict(map(label_of, label)), **conditions)
+        retention = Retention(labels=values_by_name("--label", label), **conditions)
         return await work(at, retention=retention, **given)
 
     command: Work = decided

@@ -29,6 +29,7 @@ from gcp_adk_store.cli.place import (
     page_options,
     session_options,
     time_option,
+    values_by_name,
 )
 from gcp_adk_store.cli.screen import Result, cell, progress, visible, waiting
 from gcp_adk_store.cli.session_actions import archive, redact, turn
@@ -165,7 +166,7 @@ async def list_(
         **asked,
         order=order,
         include_state=False,
-        labels=dict(map(label_of, label)),
+        labels=values_by_name("--label", label),
         updated_after=None if updated_after is None else updated_after.replace(tzinfo=UTC).timestamp(),
     )
     listed = [asdict(each) for each in page.infos]
@@ -342,18 +343,6 @@ async def _updated_at(sessions: "SessionService", key: dict[str, Any]) -> float:
         if info is None:
             raise
         return info.last_update_time
-
-
-def label_of(given: str) -> tuple[str, str]:
-    """Return name and value of a label.
-
-    Raises:
-        InvalidInputError: it has no "=".
-    """
-    name, equals, value = given.partition("=")
-    if not equals:
-        raise InvalidInputError(f"--label {in_one_line(given[:80])} has no value: pass NAME=VALUE")
-    return name, value
 
 
 def _tokens(tokens: "TokenUsage") -> list[str]:

@@ -40,6 +40,9 @@ async def sessions(visit: Visit) -> Response:
     """List the sessions of a user or of an app, the newest first; 1 query."""
     labels_text = visit.text("labels") or ""
     since = visit.text("since") or ""
+    updated_after = time_of(since)
+    if since and updated_after is None:
+        raise RefusedRequestError(400, "The date is written as 2026-11-22.")
     order = "oldest" if visit.text("order") == "oldest" else "newest"
     page = await visit.site.store.sessions.list_sessions_page(
         app_name=visit.place.app or "",
@@ -49,7 +52,7 @@ async def sessions(visit: Visit) -> Response:
         order=order,  # type: ignore[arg-type]  # one of both
         include_state=False,
         labels=labels_of(labels_text) or None,
-        updated_after=_time(since),
+        updated_after=updated_after,
     )
     return visit.page(
         "sessions.html",
@@ -155,28 +158,24 @@ def labels_of(text: str) -> Mapping[str, str]:
     """Return the labels of ``name=value`` with commas between them.
 
     Raises:
-        RefusedRequestError: one has no "=".
+        RefusedRequestError: one has no "=", or a name comes twice.
     """
     pairs = [each.strip().partition("=") for each in text.split(",") if each.strip()]
-    if any(not equals for _, equals, _ in pairs):
+    labels = {name.strip(): value.strip() for name, _, value in pairs}
+    if any(not equals for _, equals, _ in pairs) or len(labels) < len(pairs):
         raise RefusedRequestError(
-            400, "A label is written as name=value, and several with commas between them."
+            400, "A label is written as name=value, and several, of other names, with commas between them."
         )
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    return labels
 
 
-def _time(text: str) -> float | None:
-    """Return a date as Unix time in seconds, ``None`` without one.
-
-    Raises:
-        RefusedRequestError: it is not a date.
-    """
-    if not text:
-        return None
+def time_of(text: str) -> float | None:
+    """Return a date and time as Unix time in seconds, in UTC unless it says another zone; else ``None``."""
     try:
-        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
-    except (ValueError, OverflowError) as exc:
-        raise RefusedRequestError(400, "The date is written as 2026-11-22.") from exc
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _text_of(content: Any) -> str:

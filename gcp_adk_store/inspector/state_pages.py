@@ -1,7 +1,6 @@
 """Show the state of a session: its changes, its values at a place, and what differs between two places."""
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -11,6 +10,7 @@ from gcp_adk_store.inspector.conversation import EventView, difference, event_vi
 from gcp_adk_store.inspector.look import FartherError, Known, Look, Step
 from gcp_adk_store.inspector.masking import Shown, json_text
 from gcp_adk_store.inspector.matrix import Matrix
+from gcp_adk_store.inspector.pages import time_of
 from gcp_adk_store.inspector.past import Past, last_change, look_back, state_at, state_difference
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit
 from gcp_adk_store.model.sessions import EventPlace
@@ -213,7 +213,7 @@ async def _point(visit: Visit, look: Look, text: str, prefix: str, default: Even
     try:
         if at is None and _is_number(asked):
             return await _position(look, asked, near)
-        if at is None and (time := _time(asked)) is not None:
+        if at is None and (time := time_of(asked)) is not None:
             return await look.as_of(time, near)
         return (await look.event(asked, at, near)).after
     except FartherError as exc:
@@ -234,12 +234,3 @@ async def _position(look: Look, asked: str, near: Known | None) -> EventPlace:
         except SessionMissingError:
             pass  # the error about the number says more
     return await look.position(number, near)
-
-
-def _time(text: str) -> float | None:
-    """Return a date and time as Unix time in seconds, in UTC unless it says another zone; else ``None``."""
-    try:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None

@@ -165,6 +165,7 @@ async def import_jsonl(
         UnavailableError: a service does not answer; import the file again.
     """
     report, lines = Report(), _Lines(file)
+    unseen = set(users or ())
     into = open_target(target)
     last: Record | None = None
     early: ScopedState | None = None
@@ -174,6 +175,7 @@ async def import_jsonl(
             for header in lines.headers():
                 record = _record(header, lines, users or {})
                 report.listed += 1
+                unseen.discard(header["user_id"])
                 if last is not None and last.header.key.owner != record.header.key.owner:
                     await _put_shared(into, last, unless=early)
                     last = early = None
@@ -192,6 +194,8 @@ async def import_jsonl(
             await _put_shared(into, last, unless=early)  # the sessions before the damaged one are whole
             raise
         await _put_shared(into, last, unless=early)
+        for user in sorted(unseen):
+            report.add("ids", "the file has no session of this user, who was to get another id", user=user)
     finally:
         await into.close()
     return report

@@ -242,8 +242,10 @@ def test_exports_and_imports_of_commands(folder: Path, tmp_path: Path) -> None:
     parquet = run("export", *place, "--app", APP, "--format", "parquet", str(tmp_path / "tables"))
     back = run("import", *place, str(tmp_path / "app.jsonl"), "--remap-user", "bob=eve", "--json")
     wrong = run("import", *place, str(tmp_path / "app.jsonl"), "--remap-user", "bob")
+    other = run("import", *place, str(tmp_path / "app.jsonl"), "--remap-user", "bbo=eve")
 
     assert [0, 0, 0, 2] == [each.exit_code for each in (lines, parquet, back, wrong)], back.output
+    assert "ids: user 'bbo': the file has no session of this user" in other.stdout
     assert "sessions: 3, events: 28, written to" in lines.stderr
     assert ["events.parquet", "sessions.parquet"] == sorted(
         each.name for each in (tmp_path / "tables").iterdir()

@@ -110,8 +110,12 @@ def test_a_listing_shows_and_filters_titles_labels_and_turns(deployment: Deploym
     assert [("s2", "hello", 1), ("s0", "hello", 1)] == [
         (each["session_id"], each["last_text"], each["events"]) for each in found
     ]
-    refused = deployment.run("sessions", "list", "--app", "app", "--label", "team")
-    assert (2, True) == (refused.exit_code, "--label team has no value: pass NAME=VALUE" in refused.stderr)
+    for labels, says in (
+        (("--label", "team"), "--label team has no value: pass NAME=VALUE"),
+        (("--label", "team=a", "--label", "team=b"), "--label team has two values: pass one"),
+    ):
+        refused = deployment.run("sessions", "list", "--app", "app", *labels)
+        assert (2, True) == (refused.exit_code, says in refused.stderr)
 
 
 def test_hostile_ids_are_shown_in_one_row_and_steer_nothing(deployment: Deployment) -> None:

@@ -103,11 +103,13 @@ async def test_sessions_are_listed_with_what_describes_them(store: Store, app: F
     page = await seen(app, "sessions", of_ada)
     filtered = await seen(app, "sessions", {**of_ada, "labels": "team=x"})
     later = await seen(app, "sessions", {**of_ada, "since": "2099-01-01"})
+    zoned = await seen(app, "sessions", {**of_ada, "since": "2023-11-14T23:00+01:00"})
 
     assert "s1 Where is my parcel? team=x 25 6 2023-11-14 22:18:24Z It is in Oslo. 5" in page.text
     assert "other" in page.text
     assert "other" not in filtered.text
     assert "This page has no sessions." in later.text
+    assert "Where is my parcel?" in zoned.text
 
 
 async def test_a_list_of_sessions_with_long_ids_goes_on(
@@ -582,6 +584,7 @@ async def test_what_is_not_there_is_reported(app: FastAPI) -> None:
         ("artifact", {**CALM_PLACE, "name": "another"}, 404),
         ("session", {**CALM_PLACE, "cursor": "wrong"}, 400),
         ("sessions", {"app": "support", "labels": "team"}, 400),
+        ("sessions", {"app": "support", "labels": "team=x,team=y"}, 400),
         ("sessions", {"app": "support", "since": "soon"}, 400),
         ("session", {"app": "support"}, 400),
     ):

@@ -155,8 +155,9 @@ async def test_a_copy_refuses_them_by_the_same_check() -> None:
 async def test_an_id_that_no_store_has_ends_no_copy(ids: dict[str, str]) -> None:
     """ADK's service in memory takes half of an emoji; the session is reported, and the others are copied."""
     source = InMemorySessionService()
-    for other in ({}, ids):
-        await source.create_session(**{"app_name": APP, "user_id": "ada", "session_id": "s1", **other})
+    for other in (dict[str, str](), ids):
+        key: dict[str, Any] = {"app_name": APP, "user_id": "ada", "session_id": "s1", **other}
+        await source.create_session(**key)
     async with Store.local(":memory:") as store:
         report = await copy(source, store.sessions, app_name=APP)
 
