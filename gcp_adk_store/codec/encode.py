@@ -28,7 +28,7 @@ from pydantic_core import PydanticSerializationError
 
 from gcp_adk_store.codec.names import escape_name
 from gcp_adk_store.codec.texts import LargeMaps, to_json_bytes
-from gcp_adk_store.codec.validator import stored_event_validator
+from gcp_adk_store.codec.validator import NULL_OF_A_PART, stored_event_validator
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.json_values import (
     Bounds,
@@ -229,7 +229,8 @@ def parse_event(text: str) -> Event:
         ValidationError: the installed ADK cannot read it.
         AttributeError: a value of an enumeration is not text.
     """
-    if "null" not in text and (validator := stored_event_validator()) is not None:
+    validator = stored_event_validator()
+    if validator is not None and not ("null" in text and NULL_OF_A_PART.search(text)):
         with suppress(*UNREADABLE):  # ADK may read it
             event: Event = validator.validate_json(text)
             return event
