@@ -335,13 +335,16 @@ class _Run:
     async def _noted(self, found: Sequence[Document]) -> list[Document]:
         """Return the push notification configs that notes among *found* name."""
         configs: list[Document] = []
-        for note in found:
-            parent, collection, _ = note.path.rsplit("/", 2)
-            if parent == self._owner and collection == self._tasks.pushes_collection:
-                configs += await self._documents.query(
-                    self._tasks.noted_configs(note.path), self._tasks.configs_collection
-                )
+        for note in filter(self._is_note, found):
+            configs += await self._documents.query(
+                self._tasks.noted_configs(note.path), self._tasks.configs_collection
+            )
         return configs
+
+    def _is_note(self, document: Document) -> bool:
+        """Return whether a document names where push notification configs of the owner are."""
+        parent, collection, _ = document.path.rsplit("/", 2)
+        return parent == self._owner and collection == self._tasks.pushes_collection
 
     def _batch(self, found: Sequence[Document]) -> Found:
         if self._storage.payloads.in_bucket is None and any(map(refers_to_bucket, found)):
@@ -350,7 +353,10 @@ class _Run:
             )
         self._keys.require_known(map(self._keys.is_encrypted, found))
         tally = counted(self._storage.layout.prefix, found)
-        deletes = [Delete(path=document.path) for document in found]
+        # A config that was set meanwhile changed its note, too.
+        deletes = [
+            Delete(path=each.path, must=each.update_time if self._is_note(each) else None) for each in found
+        ]
         return "documents", tally, lambda: self._commit(deletes, tally)
 
     async def _begin(self) -> None:
@@ -363,14 +369,22 @@ class _Run:
         await read_whole(self._documents.deadline_s, look)
 
     async def _commit(self, deletes: Sequence[Delete], tally: Tally, *, passes: int = 0) -> None:
-        """Remove documents, and note in the intent that they were, in one commit."""
+        """Remove documents, and note in the intent that they were, in one commit.
+
+        If another call has changed one since, nothing is removed: the next pass finds all of them.
+        """
         commit_id = platform_uuid.new_uuid().replace("-", "")
+        refused: str | None = None
 
         def decide(has_landed: bool, _: Attempts) -> Decision[None]:  # noqa: FBT001  # what was read
+            nonlocal refused
             if has_landed:
                 return Done(None)
             if self._intent.update_time is None:
                 return CHANGED
+            if self._intent.update_time == refused:
+                return Done(None)  # it was not the intent that had changed
+            refused = self._intent.update_time
             after = self._intent.plus(tally, passes=passes, commit_id=commit_id)
 
             def committed(written: Sequence[Written]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from a2a.types import TaskPushNotificationConfig
 
 from gcp_adk_store import (
     ErasureProgress,
@@ -21,6 +22,7 @@ from tests.erasure.conftest import APP, LIMITS, OTHER, OWNER, PLACES, USER, Stor
 from tests.support.stored import collection, put
 from tests.support.stores import sessions_in
 from tests.support.traces import in_folder, traces
+from tests.tasks.conftest import of
 
 
 def counts_of(receipt: ErasureReceipt) -> dict[str, int]:
@@ -50,6 +52,27 @@ async def test_nothing_of_a_user_is_left(place: tuple[Store, Stored]) -> None:
     }
     assert receipt.empty_at is not None
     assert receipt.begun_at <= receipt.empty_at <= receipt.ended_at
+
+
+async def test_a_push_config_that_is_set_meanwhile_is_erased(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the search of the configs that a note names and the removal of the note."""
+    configs, documents = filled.push_notification_configs, filled.sessions.storage.documents
+    query = documents.query
+
+    async def query_and_set(parent: str, name: str, *args: Any, **given: Any) -> Any:
+        found = await query(parent, name, *args, **given)
+        if parent.startswith("adk_pushes/"):
+            monkeypatch.undo()
+            await configs.set_info("t1", TaskPushNotificationConfig(id="late", url="https://late"), of(OWNER))
+        return found
+
+    monkeypatch.setattr(documents, "query", query_and_set)
+    _, receipt = await erase(filled, task_owner=OWNER)
+
+    assert [] == await configs.get_info("t1", of(OWNER))
+    assert 2 == counts_of(receipt)["push_configs"]
 
 
 async def test_anchors_hold_nothing_of_a_user(filled: Store, tmp_path: Path) -> None:
