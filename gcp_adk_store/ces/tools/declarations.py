@@ -195,7 +195,7 @@ class PythonTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MockTool:
-    """A tool with fixed answers."""
+    """A tool with fixed answers; raises an InvalidInputError if a member is of another kind."""
 
     name: str
     response: Any
@@ -209,6 +209,9 @@ class MockTool:
     """The JSON schema of its arguments, for models; by default any object."""
     fake: FakeTools | None = field(default=None, repr=False)
     """As of a `PythonTool`."""
+
+    def __post_init__(self) -> None:
+        require_members(self)
 
 
 Tool: TypeAlias = PythonTool | OpenApiTool | MockTool

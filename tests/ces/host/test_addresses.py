@@ -233,11 +233,6 @@ def test_an_entry_allows_its_host_and_port(entry: str, url: str, *, allowed: boo
         ),
         # A text would be true, and allow this machine.
         ({"allow": "a.test"}, "allow must be"),
-        ({"allow": [5]}, "allow must be"),
-        ({"allow_loopback": "no"}, "allow_loopback must be"),
-        ({"max_redirects": None}, "max_redirects must be"),
-        ({"timeout_s": "5"}, "timeout_s must be"),
-        ({"max_request_bytes": True}, "max_request_bytes must be"),
     ],
 )
 def test_what_is_no_policy_is_refused_before_anything_runs(wrong: dict[str, Any], says: str | None) -> None:
