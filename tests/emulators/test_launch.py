@@ -399,13 +399,31 @@ def test_programs_get_the_variables_as_one_line(variables: Environ) -> None:
     } == variables
 
 
-@pytest.mark.parametrize("options", [["--check", "--install"], ["--check", "--json"]])
-def test_options_that_exclude_each_other_are_refused(options: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("--check --install", "--check, --install and --json exclude each other"),
+        ("--check --json", "--check, --install and --json exclude each other"),
+        ("--json --jar-url https://a.test", "--jar-url goes with --install alone"),
+        ("--check --bucket b12", "--bucket, --logs and the ports go with neither --check nor --install"),
+        ("--install --storage-port 1", "--logs and the ports go with neither --check nor --install"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(options: str, says: str, running: Running) -> None:
     """Instead of one of them being ignored."""
-    result = CliRunner().invoke(command, options)
+    result = CliRunner().invoke(command, options.split())
 
-    assert 2 == result.exit_code
-    assert "--check, --install and --json exclude each other" in result.stderr
+    assert (2, []) == (result.exit_code, running())
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize("bucket", ["", "My_Bucket"])
+def test_a_bucket_that_cannot_be_made_is_refused_before_a_start(bucket: str, running: Running) -> None:
+    """An empty name stands for a variable of a shell that is not set."""
+    result = CliRunner().invoke(command, ["--bucket", bucket])
+
+    assert (2, []) == (result.exit_code, running())
+    assert f"'--bucket': {bucket!r} must be a bucket's name" in result.stderr
 
 
 @pytest.mark.long
