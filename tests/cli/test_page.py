@@ -137,9 +137,10 @@ def test_the_lines_of_the_page_are_those_of_an_export(deployment: Deployment) ->
 SHOW = """
 import sys
 from gcp_adk_store.cli.command import command
+late = {"google.genai", "google.cloud.firestore", "google.adk.sessions", "httpx"}
 for words in ["--help"], ["ces", "--help"], ["sessions", "--help"], ["cost", "--help"]:
     command(words, standalone_mode=False)
-    print(words, sorted({"google.genai", "google.cloud.firestore", "google.adk.sessions", "httpx"} & set(sys.modules)))
+    print(words, sorted(late & set(sys.modules)))
 """
 
 

@@ -199,14 +199,3 @@ async def files_that_a_user_sends_become_artifacts(stage: Stage) -> None:
     assert saved[0].inline_data
     assert b"%PDF" == saved[0].inline_data.data
     assert "inline_data" not in str((await stage.session()).events[0].content.model_dump(exclude_none=True))  # type: ignore[union-attr]  # it has some
-
-
-SCENARIOS = (
-    branches_side_by_side_do_not_hear_of_one_another,
-    a_conversation_is_handed_to_another_agent_and_stays_there,
-    an_agent_is_a_tool_of_another,
-    a_rewind_takes_state_and_artifacts_back,
-    a_turn_that_paused_is_resumed,
-    old_turns_are_summed_up,
-    files_that_a_user_sends_become_artifacts,
-)

@@ -110,6 +110,3 @@ async def artifacts_are_kept_over_http(stage: Stage) -> None:
         await server.ask("GET", f"{S1}/artifacts")
     assert ["notes.txt", "p.png", "user:t.txt"] == names
     assert [200, ["notes.txt", "user:t.txt"]] == stage.seen[-1]
-
-
-SCENARIOS = (turns_are_taken_over_http, sessions_are_kept_over_http, artifacts_are_kept_over_http)

@@ -1,5 +1,6 @@
 """Whoever uses ADK sees the same on these services as on its own in memory."""
 
+import inspect
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -15,7 +16,12 @@ from tests.contract import flows, http, turns
 from tests.contract.stage import Scenario, Stage, comparable
 from tests.support.server_end import close_services
 
-SCENARIOS: tuple[Scenario, ...] = (*turns.SCENARIOS, *flows.SCENARIOS, *http.SCENARIOS)
+SCENARIOS: list[Scenario] = [
+    each
+    for module in (turns, flows, http)
+    for each in vars(module).values()
+    if inspect.iscoroutinefunction(each) and [*inspect.signature(each).parameters] == ["stage"]
+]
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:(Sequential|Loop|Parallel)Agent is deprecated:DeprecationWarning"),

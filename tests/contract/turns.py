@@ -156,16 +156,3 @@ async def sessions_of_one_user_do_not_meet_when_their_turns_do(stage: Stage) -> 
     for name in names:
         assert 4 == len((await stage.session(name)).events)
         assert {"own.txt": [types.Part(text=name)]} == await stage.files(name)
-
-
-SCENARIOS = (
-    the_model_is_asked_with_the_history_of_the_session,
-    a_tools_answer_and_its_state_are_kept,
-    instructions_take_state_and_artifacts,
-    the_model_asks_for_an_artifact_and_gets_it,
-    a_turn_may_bring_changes_of_state,
-    a_turn_reads_as_much_history_as_it_is_asked_to,
-    a_session_that_is_missing_is_an_error_or_made,
-    a_turn_without_an_event_loop_is_taken,
-    sessions_of_one_user_do_not_meet_when_their_turns_do,
-)

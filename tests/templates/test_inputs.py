@@ -10,7 +10,7 @@ import pytest
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.readonly_context import ReadonlyContext
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store import (
@@ -22,6 +22,7 @@ from gcp_adk_store import (
     resolve_tasks,
     resolve_template,
 )
+from tests.support.lengths import at_length
 
 LOGGER = "gcp_adk_store.templates.inputs"
 
@@ -32,7 +33,7 @@ NAMES = st.text(st.sampled_from("abXY09_"), min_size=1, max_size=3)
 WORDS = st.one_of(
     NAMES.map("{{{}}}".format),
     NAMES.map("{{{{{}}}}}".format),
-    st.sampled_from(["{", "}", "{}", "{a b}", "{a-b}", "{é}", "plain", "$1", "\\", "{a"]),
+    st.sampled_from(["{", "}", "{}", "{a b}", "{a-b}", "{a.b}", "{a?}", "{é}", "plain", "$1", "\\", "{a"]),
 )
 
 
@@ -44,22 +45,13 @@ WORDS = st.one_of(
         pytest.param("", None, "", id="02 empty, no inputs"),
         pytest.param("   ", {"a": "b"}, "   ", id="03 whitespace only"),
         pytest.param(" \n\t", None, " \n\t", id="03 whitespace only, no inputs"),
-        pytest.param("no variables", {}, "no variables", id="04 no variables"),
-        pytest.param("no variables", {"a": "b"}, "no variables", id="05 extra inputs ignored"),
-        pytest.param("{topic}", {"topic": "AI"}, "AI", id="06 simple substitution"),
-        pytest.param("{a} and {b}", {"a": "X", "b": "Y"}, "X and Y", id="07 multiple variables"),
-        pytest.param("{{topic}}", {}, "{topic}", id="11 escaped braces"),
-        pytest.param("{{topic}}", {"topic": "AI"}, "{topic}", id="12 escaped even when input exists"),
-        pytest.param("{topic}", {"topic": ""}, "", id="13 empty value"),
         pytest.param("{topic}", {"topic": None}, "", id="14 null value"),
-        pytest.param("{a}{a}", {"a": "X"}, "XX", id="15 same variable several times"),
-        pytest.param("{under_score}", {"under_score": "ok"}, "ok", id="17 underscores"),
     ],
 )
 def test_the_edge_case_matrix_that_resolves(
     template: str | None, inputs: Mapping[str, Any], expected: str | None
 ) -> None:
-    """Rows 1 to 7, 11 to 15 and 17 of the specification's matrix."""
+    """Rows 1 to 3 and 14 of the specification's matrix; a property holds the others."""
     assert expected == resolve_template(template, inputs)
 
 
@@ -77,26 +69,6 @@ def test_the_edge_case_matrix_that_resolves(
 def test_a_value_is_put_in_once_as_its_text(template: str, inputs: Mapping[str, Any], expected: str) -> None:
     """Whatever a template, a regular expression or a format would make of it."""
     assert expected == resolve_template(template, inputs)
-
-
-@pytest.mark.parametrize(
-    ("template", "inputs", "missing"),
-    [
-        pytest.param("{topic}", {}, ("topic",), id="08 missing"),
-        pytest.param("{a} and {b}", {"a": "X"}, ("b",), id="09 one of two missing"),
-        pytest.param("{a} and {b}", {}, ("a", "b"), id="10 all missing are reported"),
-        pytest.param("Hello {name}!", None, ("name",), id="16 null inputs are empty"),
-        pytest.param("{b}{a}{b}{{c}}", {}, ("b", "a"), id="each is named once"),
-    ],
-)
-def test_the_edge_case_matrix_that_fails(
-    template: str, inputs: Mapping[str, Any] | None, missing: tuple[str, ...]
-) -> None:
-    """Rows 8 to 10 and 16: one error names all that is missing, in the order of appearance."""
-    with pytest.raises(PromptTemplateError) as raised:
-        resolve_template(template, inputs)
-
-    assert (missing, template) == (raised.value.missing_variables, raised.value.template)
 
 
 @pytest.mark.parametrize(
@@ -171,12 +143,19 @@ def seeds_algorithm(template: str, inputs: Mapping[str, str]) -> str | tuple[str
     return re.sub(r"(?a)__AGENTENSEMBLE_ESCAPED_(\w+)__", r"{\1}", working)
 
 
+@settings(max_examples=at_length(400, 4_000))
+@example("Hello {name}!", {})
+@example("{b}{a}{b}{{c}}", {})
+@example("{a} and {b} {a}", {"a": "X"})
 @given(
     st.lists(WORDS, max_size=6).map(" ".join),
     st.dictionaries(NAMES, st.text(st.sampled_from("xyz $\\1"), max_size=4), max_size=8),
 )
 def test_resolving_is_the_algorithm_of_the_specification(template: str, inputs: dict[str, str]) -> None:
-    """Wherever its sentinels do not run into each other and no value holds braces."""
+    """Wherever its sentinels do not run into each other and no value holds braces.
+
+    One error names all that is missing, in the order of appearance.
+    """
     try:
         actual: str | tuple[str, ...] = resolve_template(template, inputs)
     except PromptTemplateError as exc:
