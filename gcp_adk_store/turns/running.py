@@ -30,6 +30,7 @@ from gcp_adk_store.model.sessions import HistoryConfig
 from gcp_adk_store.model.state import persistent, split_scopes
 from gcp_adk_store.sessions.append.queue import IDLE_TURNS
 from gcp_adk_store.sessions.append.turn import HeldTurn, enter
+from gcp_adk_store.sessions.read.window import live
 from gcp_adk_store.turns.service import LEASE_S, WAIT_S, HeldTurns, OnBusyRun, naming
 
 _SCOPE: Final = "isolation_scope"
@@ -39,9 +40,11 @@ _SCOPE: Final = "isolation_scope"
 def repairs(events: Sequence[Event], *, error: str) -> list[Event]:
     """Return the events that answer the tool calls among *events* that have no response, with *error*.
 
-    Calls of tools that run long are left: their response may still come. Each event answers the calls of one
-    event, in the name of its agent, so the response is in that agent's view of the history.
+    Calls of tools that run long are left: their response may still come. What a rewind took back is no part
+    of the history. Each event answers the calls of one event, in the name of its agent, so the response is in
+    that agent's view of the history.
     """
+    events = [events[place] for place in live(events)]
     answered = {response.id for event in events for response in event.get_function_responses()}
     made = []
     for event in events:

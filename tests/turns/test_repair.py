@@ -1,7 +1,7 @@
 """Answer the tool calls that a crash left without a response."""
 
 import pytest
-from google.adk.events import Event
+from google.adk.events import Event, EventActions
 from google.genai import types
 
 from gcp_adk_store import SessionBusyError, Store
@@ -59,3 +59,20 @@ async def test_calls_of_a_turn_that_runs_are_left_to_it(store: Store, other: Sto
         with pytest.raises(SessionBusyError):
             await other.turns.repair(**WHO)
         assert 1 == await store.turns.repair(**WHO)
+
+
+async def test_what_a_rewind_took_back_neither_asks_nor_answers(store: Store) -> None:
+    """No model sees it any more."""
+    held = await read(store.sessions, WHO)
+    back = EventActions(rewind_before_invocation_id="second")
+    for event in (
+        calls("a"),
+        Event(author="user", invocation_id="second"),
+        response("a"),
+        calls("b", author="helper"),
+        Event(author="user", invocation_id="third", actions=back),
+    ):
+        await store.sessions.append_event(held, event)
+    assert 1 == await store.turns.repair(**WHO)
+    found = await read(store.sessions, WHO)
+    assert ["a"] == [one.id for one in found.events[-1].get_function_responses()]

@@ -210,12 +210,12 @@ async def test_a_run_that_loses_its_turn_names_the_message_that_waits(
 async def test_a_message_goes_with_the_session_that_another_one_replaces(store: Store, other: Store) -> None:
     """The turn is lost as well, and nobody answers the message."""
 
-    async def replace(**_: Any) -> None:
+    async def replace() -> None:
         await other.sessions.delete_session(**WHO)
         await other.sessions.create_session(**WHO)
         await store.sessions.append_event(await read(store.sessions, WHO), event("new"))
 
-    agent = Echo(name="echo", before_agent_callback=replace)
+    agent = Echo(name="echo", before_agent_callback=lambda callback_context: replace())  # noqa: ARG005
     runner = Runner(app_name="app", agent=agent, session_service=store.sessions)
     with pytest.raises(TurnLostError, match=r"new turn\.$"):
         await texts_of(store, runner, "one")

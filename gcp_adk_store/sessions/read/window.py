@@ -72,8 +72,7 @@ class _History:
         self._unknown = {place for place, one in enumerate(stored) if WHOLE in one.missing}
         self._events = [one.event for one in stored]
         self._spans = [*_rewound(self._events)]
-        taken = {place for first, last in self._spans for place in range(first, last + 1)}
-        self._live = [place for place in range(len(stored)) if place not in taken]
+        self._live = live(self._events)
 
     def window(self) -> list[int]:
         if not self._summaries:
@@ -243,6 +242,12 @@ class _History:
 def rewinds(event: Event) -> str | None:
     """Return the id of the first invocation that *event* takes back; ``None`` for any other event."""
     return event.actions.rewind_before_invocation_id or None
+
+
+def live(events: Sequence[Event]) -> list[int]:
+    """Return the places of those of *events*, in append order, that no rewind took back."""
+    taken = {place for first, last in _rewound(events) for place in range(first, last + 1)}
+    return [place for place in range(len(events)) if place not in taken]
 
 
 def _rewound(events: Sequence[Event]) -> Iterator[tuple[int, int]]:
