@@ -116,24 +116,6 @@ def test_a_turn_that_fails_is_reported_and_the_next_one_works(app: Path) -> None
     assert result.stdout == "root: 0.5\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("--model", "gemini-2.5-flash", "--script", "x"), "one of --model and --script"),
-        ((), "the app names no model"),
-        (("--model", "nothing"), "ADK has no model 'nothing'"),
-        (("--script", "missing.yaml"), "cannot be read as a script"),
-        (("--session", "s1"), "must be APP/USER/ID"),
-    ],
-)
-def test_what_cannot_begin_says_why(app: Path, arguments: tuple[str, ...], says: str) -> None:
-    """And ends with 2."""
-    result = chat(app, *arguments, says="")
-
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert says in result.stderr.replace("\n", " ")
-
-
 def test_a_line_that_is_not_utf_8_ends_the_command(app: Path) -> None:
     """Instead of waiting for ever."""
     result = chat(app, *scripted(app), says=b"\xe4\n")

@@ -227,28 +227,6 @@ def test_a_model_may_reply_as_a_golden_expects(project: Path) -> None:
     assert f"{only_a_model} turn 1: The agent greets.; {only_a_model} The agent is polite." in skipped.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("--name", "none"), "no evaluation has such a name or tag"),
-        (("--tests", "missing"), "Directory 'missing' does not exist"),
-        (("--tests", "cxas_app"), "has no evaluations"),
-        (("--app", "Other"), "has not one app of the name Other"),
-        (("--model", "gemini-2.5-flash", "--script", "x"), "cannot be read as a script"),
-        (("--model", "nothing"), "ADK has no model 'nothing'"),
-    ],
-)
-def test_what_cannot_run_ends_with_2(
-    project: Path, arguments: tuple[str, ...], says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And says why."""
-    monkeypatch.chdir(project)
-    result = run(project, *arguments)
-
-    assert (result.exit_code, result.stdout) == (2, ""), result.output
-    assert says in result.stderr.replace("\n", " ")
-
-
 def test_the_log_of_code_is_shown_beside_what_failed(project: Path) -> None:
     """Without the option, which is of the chat, too."""
     code = LOOK_UP.replace("    set_variable", '    print("seen", id)\n    set_variable')

@@ -11,7 +11,7 @@ from click.testing import Result
 from google.adk.events import Event, EventActions
 from google.genai import types
 
-from gcp_adk_store import SessionService, Store
+from gcp_adk_store import SessionService
 from tests.ces.conversation.apps import ces, write_app, write_files
 from tests.ces.conversation.test_toolsets import KEY, write
 from tests.ces.host.web import serving
@@ -167,39 +167,6 @@ def test_a_stored_session_keeps_what_changes(
     assert ["user", "agent", "agent"] == [event.author for event in session.events]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["nowhere.py"], "nowhere.py cannot be read"),
-        (["first.py", "--setting", "strict=1"], "write NAME=JSON; known: "),
-        (["first.py", "--mocks", '{"mocks": []}'], "mockConfig is not valid: mocks: Extra inputs are not"),
-        (
-            ["first.py", "--server", "Bank=https://a.test", "--tools", "tools"],
-            "the app has no toolset 'Bank'",
-        ),
-        (["first.py", "--allow-host", "a b"], "'a b'"),
-    ],
-)
-def test_what_cannot_be_read_changes_no_session(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
-) -> None:
-    """Neither is one made, nor is what the user says stored."""
-    monkeypatch.chdir(folder)
-    asyncio.run(stored(folder / "store"))
-    place = ["--local", "store", "--session", "shop/ada/s1", "--create", "--said", "hello"]
-    failed = ces("run-tool", *arguments, *place, *HERE)
-
-    assert (2, True) == (failed.exit_code, says in failed.stderr), failed.stderr
-    assert asyncio.run(stored(folder / "store")) == []
-
-
-async def stored(folder: Path) -> list[str]:
-    """Return the ids of the sessions of a store in a folder, which is made if it is missing."""
-    async with Store.local(folder) as store:
-        listed = await store.sessions.list_sessions(app_name="shop", user_id="ada")
-        return [each.id for each in listed.sessions]
-
-
 SEES = """def sees() -> dict:
     return {
         "said": [part.text for event in context.events for part in event.parts()],
@@ -234,57 +201,6 @@ def test_a_copy_has_what_the_session_has(
     assert {"said": ["hello"], "variables": {"a": 1, "b": 2, "app:n": 2}} == stored["response"]["result"]
     assert stored["response"] == copied["response"]
     assert "removed" not in shown  # what code does not see
-
-
-RUN = ("run-tool", "tools/half.py")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["run-tool", "nowhere.py"], "nowhere.py cannot be read"),
-        ([*RUN, "--args", "{"], "not JSON"),
-        ([*RUN, "--shared-variable", "n"], "shared_variables must be a tuple of names that begin with user:"),
-        ([*RUN, "--args", "[]"], "a JSON object is wanted, such as {}, not []"),
-        ([*RUN, "--args", "@nowhere"], "nowhere cannot be read: No such file"),
-        ([*RUN, "--args", "@deep.json"], "not JSON: maximum recursion depth"),
-        ([*RUN, "--args", "-"], "not JSON: Expecting value"),
-        (["run-tool", "latin.py"], "latin.py is not UTF-8; save it as UTF-8"),
-        ([*RUN, "--session", "a/b/ ", "--create"], "neither begins nor ends with a space"),
-        ([*RUN, "--session", "a/b"], "a/b must be APP/USER/ID"),
-        ([*RUN, "--session", "a/b/c", "--variables", "{}"], "add --create"),
-        ([*RUN, "--create"], "--create is about a stored session: name one by --session"),
-        ([*RUN, "--dry-run"], "--dry-run is about a stored session: name one by --session"),
-        ([*RUN, "--session", "a/b/c", "--create", "--dry-run"], "leave out --create"),
-        ([*RUN, "--session", "a/b/c", "--local", "store"], "store/store.sqlite3: this is neither a store"),
-        ([*RUN, "--setting", "strict"], "write NAME=JSON; known: strict_typing, capture,"),
-        ([*RUN, "--setting", "capture"], "write capture=JSON: Invalid JSON"),
-        ([*RUN, "--setting", "capture=" + "[" * 20_000], "write capture=JSON: Invalid JSON: recursion"),
-        ([*RUN, "--setting", "importable=3"], "write importable=JSON: Input should be a valid array"),
-        ([*RUN, "--setting", "max_stdout_chars=1.5"], "write max_stdout_chars=JSON: Input should be a valid"),
-        ([*RUN, "--sandbox", "none"], "'none' is not one of 'bubblewrap'"),
-        ([*RUN, "--tools", ".", "--server", "Bank"], "write TOOLSET=URL"),
-        ([*RUN, "--tools", ".", "--credential", "A=NOT_THERE"], "the environment has no variable NOT_THERE"),
-        (["run-callback", "after_model", "first.py"], "after_model callbacks need --llm-response"),
-        # Instead of running the code elsewhere.
-        (["run-tool", "tools/note.py", "--args", '{"text": "a"}'], "gcp-adk-store ces install"),
-    ],
-)
-def test_what_cannot_be_run_ends_with_2(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
-) -> None:
-    """And says what to write instead."""
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("ADK_STORE_CES_ENVIRONMENT", "nowhere")
-    (folder / "deep.json").write_text("[" * 100_000)
-    (folder / "latin.py").write_bytes(b'def latin() -> str:\n    return "\xe4"\n')
-    (folder / "store").mkdir()
-    (folder / "store/store.sqlite3").write_bytes(b"no database" * 100)
-    result = ces(*arguments)
-
-    assert 2 == result.exit_code
-    assert says in result.stderr
-    assert "Traceback" not in result.stderr
 
 
 def test_arguments_come_from_files_and_from_standard_input(folder: Path) -> None:

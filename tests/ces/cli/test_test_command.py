@@ -357,26 +357,6 @@ def test_the_table_has_each_failure_below_it(app: Path) -> None:
     assert "7 passed, 3 failed, 3 error" in result.stdout
 
 
-@pytest.mark.sample(2)
-@pytest.mark.usefixtures("ces_environment")
-@pytest.mark.parametrize(
-    ("files", "says"),
-    [
-        (None, "does not exist"),
-        ({"tool_test.yaml": TOOL_TESTS}, "has no tests: put them into tool_tests/*.yaml"),
-        ({CALLBACK_TEST: LEFT_OUT_TEST}, "was skipped"),
-    ],
-)
-def test_with_nothing_to_run_it_ends_with_2(tmp_path: Path, files: dict[str, str] | None, says: str) -> None:
-    """Instead of passing."""
-    write_files(tmp_path, files or {})
-    folder = tmp_path if files is not None else tmp_path / "nowhere"
-    result = ces("test", folder)
-
-    assert 2 == result.exit_code
-    assert says in result.stderr
-
-
 CALLBACKS = "agents/root/after_agent_callbacks"
 CODE = "def after_agent_callback(callback_context: CallbackContext) -> None:\n    pass\n"
 ENDING_TEST = """import os

@@ -64,25 +64,6 @@ def test_json_has_every_field(folder: Path) -> None:
     assert "1 tools and callbacks: 0 errors, 0 warnings" in run("lint", folder).stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["nowhere"], "the folder nowhere does not exist"),
-        (["."], "has no Python of an agent app"),
-        ([".", "--ignore", "CES999"], "unknown code; known: CES001"),
-    ],
-)
-def test_what_cannot_be_looked_at_ends_it_with_2(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
-) -> None:
-    """And says what to name instead."""
-    monkeypatch.chdir(tmp_path)
-    result = run("lint", *arguments)
-
-    assert 2 == result.exit_code
-    assert says in result.stderr
-
-
 @pytest.mark.long
 def test_without_the_extra_it_says_how_to_get_it(folder: Path) -> None:
     """And other commands work."""
@@ -122,20 +103,13 @@ def faulty(*arguments: object) -> set[Path]:
     return {Path(each["path"]) for each in json.loads(run("lint", *arguments, "--json").stdout)}
 
 
-def test_the_app_of_a_project_is_found_from_its_root(project: Path, tmp_path: Path) -> None:
-    """Also from the folder of the apps, and from the app's own; an archive is to be unpacked first."""
+def test_the_app_of_a_project_is_found_from_its_root(project: Path) -> None:
+    """Also from the folder of the apps, and from the app's own."""
     apps = project / "cxas_app"
     code = apps / "Shop/tools/greet/python_function/python_code.py"
 
     assert [{code}] * 3 == [faulty(project), faulty(apps), faulty(apps / "Shop")]
     assert f"{project / 'evals'} has no Python of an agent app" in run("lint", project / "evals").stderr
-
-    (tmp_path / "file.zip").write_text("text")
-
-    result = run("lint", tmp_path / "file.zip")
-
-    assert result.exit_code == 2
-    assert "is a file; unpack an archive, and name the folder of its app" in " ".join(result.stderr.split())
 
 
 def test_one_of_several_apps_is_named(project: Path) -> None:

@@ -22,12 +22,7 @@ def app(tmp_path: Path) -> Path:
 
 
 def test_an_app_that_names_what_it_has_passes(app: Path) -> None:
-    """Also tools of the platform; variables and arguments in snake_case; a toolset by either name."""
-    assert codes(app) == []
-
-    schema = {"type": "OBJECT", "default": {"display_name": "a"}}
-    change(app / "app.json", variableDeclarations=[{"name": "root_agent", "schema": schema}])
-
+    """Also tools of the platform, and a toolset by either name."""
     assert codes(app) == []
 
     files = {"toolsets/crm_tools/crm_tools.json": {"displayName": "Crm", "mcpToolset": {}}}
@@ -60,60 +55,69 @@ def test_an_app_that_its_caller_describes_is_checked_with_the_files_of_its_folde
     assert {each.code for each in lint_app(described)} == {"CES604", "CES608"}
 
 
-SALES = {"childAgent": "sales", "direction": "PARENT_TO_CHILD"}
-RULE = {**SALES, "disablePlannerTransfer": {"expressionCondition": {"expression": "true"}}}
+ROOT_AGENT, BILLING, THIRD = "agents/root/root.json", "agents/billing/billing.json", "agents/third/third.json"
+SAYS = "agents/billing/instruction.txt"
+RULE = {
+    "childAgent": "sales",
+    "direction": "PARENT_TO_CHILD",
+    "disablePlannerTransfer": {"expressionCondition": {"expression": "true"}},
+}
+HEADERS = {"X-Plan": "$context.variables.plan", "display_name": "gold"}
+
+
+def variable(kind: str, *, default: Any) -> dict[str, Any]:
+    """Return what declares a variable of a type with a default, and another with neither."""
+    schemas = {"tier": {"type": kind, "default": default}, "b": {}}
+    return {"variableDeclarations": [{"name": name, "schema": schema} for name, schema in schemas.items()]}
 
 
 @pytest.mark.parametrize(
-    ("changes", "code"),
+    ("path", "changes", "code"),
     [
-        ({"tools": ["look_up", "lookup"]}, "CES603"),
-        ({"tools": ["look_up", 5]}, "CES603"),
-        ({"toolsets": [{"toolset": "Bank"}]}, "CES603"),
-        ({"childAgents": ["billing", "sales"]}, "CES604"),
-        ({"transferRules": [RULE]}, "CES604"),
-        ({"child_agents": ["billing"]}, "CES608"),
+        (ROOT_AGENT, {"tools": ["look_up", "lookup"]}, "CES603"),
+        (ROOT_AGENT, {"tools": ["look_up", 5]}, "CES603"),
+        (ROOT_AGENT, {"toolsets": [{"toolset": "Bank"}]}, "CES603"),
+        (ROOT_AGENT, {"childAgents": ["billing", "sales"]}, "CES604"),
+        (ROOT_AGENT, {"transferRules": [RULE]}, "CES604"),
+        (ROOT_AGENT, {"child_agents": ["billing"]}, "CES608"),
+        (SAYS, "Be kind.\n{@TOOL: lookup}\n", "CES605"),
+        (SAYS, "Be kind.\n{@AGENT: sales}\n", "CES605"),
+        (SAYS, "Be kind.\n{@TOOL: look_up}\n", "CES606"),
+        ("app.json", variable("STRING", default=3), "CES607"),
+        ("app.json", variable("INTEGER", default=True), "CES607"),
+        ("app.json", variable("BOOLEAN", default="false"), "CES607"),
+        ("app.json", variable("TEXT", default="a"), "CES607"),
+        (THIRD, {"displayName": "third", "childAgents": ["billing"]}, "CES609"),
+        ("toolsets/Crm/Crm.json", {"mcpToolset": {"customHeaders": HEADERS}}, "CES610"),
     ],
 )
-def test_what_an_agent_names_and_the_app_does_not_have_is_found(
-    app: Path, changes: dict[str, Any], code: str
+def test_what_is_wrong_with_a_file_of_an_app_is_found_in_it(
+    app: Path, path: str, changes: dict[str, Any] | str, code: str
 ) -> None:
-    """In the file that names it."""
-    change(app / "agents/root/root.json", **changes)
+    """A name that the app does not have, a default of another type, a second parent, a text as a header."""
+    if isinstance(changes, str):
+        write_files(app, {path: changes})
+    else:
+        change(app / path, **changes)
 
-    assert [(found, path) for found, path, _ in codes(app)] == [(code, "agents/root/root.json")]
-
-
-@pytest.mark.parametrize(
-    ("mention", "code"),
-    [("{@TOOL: lookup}", "CES605"), ("{@AGENT: sales}", "CES605"), ("{@TOOL: look_up}", "CES606")],
-)
-def test_what_an_instruction_mentions_must_be_there(app: Path, mention: str, code: str) -> None:
-    """In the app, and a tool among those of the agent."""
-    (app / "agents/billing/instruction.txt").write_text(f"Be kind.\n{mention}\n")
-
-    assert codes(app) == [(code, "agents/billing/instruction.txt", 2)]
+    assert [(found, where) for found, where, _ in codes(app)] == [(code, path)]
 
 
 @pytest.mark.parametrize(
-    ("kind", "default", "fits"),
+    "declared",
     [
-        ("STRING", "a", True),
-        ("STRING", 3, False),
-        ("NUMBER", 1, True),
-        ("INTEGER", True, False),
-        ("BOOLEAN", False, True),
-        ("BOOLEAN", "false", False),
-        ("object", {}, True),
-        ("TEXT", "a", False),
+        variable("STRING", default="a"),
+        variable("NUMBER", default=1),
+        variable("BOOLEAN", default=False),
+        variable("object", default={}),
+        {"variableDeclarations": [{"name": "root_agent", "schema": {"default": {"display_name": "a"}}}]},
     ],
 )
-def test_the_default_of_a_variable_has_its_type(app: Path, kind: str, default: Any, fits: bool) -> None:  # noqa: FBT001  # what is tested
-    """One that is missing has any."""
-    declared = [{"name": "tier", "schema": {"type": kind, "default": default}}, {"name": "b", "schema": {}}]
-    change(app / "app.json", variableDeclarations=declared)
+def test_a_variable_has_a_default_of_its_type_and_any_name(app: Path, declared: dict[str, Any]) -> None:
+    """One that is missing has any; names within a default are the app's own."""
+    change(app / "app.json", **declared)
 
-    assert [code for code, _, _ in codes(app)] == ([] if fits else ["CES607"])
+    assert codes(app) == []
 
 
 def test_the_instruction_of_an_agent_with_a_space_in_its_name_is_in_its_file(tmp_path: Path) -> None:
@@ -124,19 +128,3 @@ def test_the_instruction_of_an_agent_with_a_space_in_its_name_is_in_its_file(tmp
     read = write_app(tmp_path, agents, root="b").agents
 
     assert [each.instruction for each in read] == ["Be kind.", "Read notes.txt"]
-
-
-def test_an_agent_has_one_parent(app: Path, tmp_path: Path) -> None:
-    """As the platform wants it. A custom header of an MCP toolset is a variable of any name."""
-    change(app / "agents/billing/billing.json", childAgents=["root"])
-    write_app(app, {"third": {"childAgents": ["billing"]}})
-
-    assert ("CES609", "agents/third/third.json") in [(code, path) for code, path, _ in codes(app)]
-
-    plain = tmp_path / "plain"
-    write_app(plain, {"root": {}})
-    headers = {"X-Plan": "$context.variables.plan", "display_name": "gold"}
-    toolset = {"mcpToolset": {"serverAddress": "https://x.test", "customHeaders": headers}}
-    write_files(plain, {"toolsets/Crm/Crm.json": toolset})
-
-    assert codes(plain) == [("CES610", "toolsets/Crm/Crm.json", 1)]
