@@ -1,5 +1,6 @@
 """Answer requests about buckets and their IAM policies."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
@@ -13,9 +14,11 @@ from gcp_adk_store.testing.storage_emulator.exchange import (
     JsonObject,
     Request,
     Response,
+    bad_request,
     check_bucket_name,
     json_response,
     not_emulated,
+    of_kind,
 )
 from gcp_adk_store.testing.storage_emulator.resources import Preconditions, Version
 from gcp_adk_store.testing.storage_emulator.storage import ListQuery, StrictStorage, select_page
@@ -57,7 +60,8 @@ def insert_bucket(storage: StrictStorage, request: Request) -> Response:
     bucket = gse.create_bucket(name, storage)
     if not bucket:
         raise ApiError(HTTPStatus.CONFLICT, "Your previous request to create the named bucket succeeded.")
-    bucket.update(settings, selfLink=f"{request.base_url}/storage/v1/b/{name}")
+    bucket.update({name: value for name, value in settings.items() if value is not None})
+    bucket["selfLink"] = f"{request.base_url}/storage/v1/b/{name}"
     return json_response(bucket)
 
 
@@ -116,8 +120,14 @@ def _bucket(storage: StrictStorage, request: Request, *, reading: bool = False) 
 
 
 def _settings(body: JsonObject) -> JsonObject:
-    if (body.get("versioning") or {}).get("enabled"):
+    if of_kind(dict, "versioning", body.get("versioning")).get("enabled"):
         raise not_emulated("object versioning")
+    of_kind(dict, "labels", body.get("labels"))
+    of_kind(str, "storageClass", body.get("storageClass"))
+    policy = of_kind(dict, "softDeletePolicy", body.get("softDeletePolicy"))
+    kept_s = policy.get("retentionDurationSeconds", 0)
+    if not re.fullmatch("[0-9]{1,9}", str(kept_s)):
+        raise bad_request(f"Invalid value for retentionDurationSeconds: {kept_s!r:.80}")
     if body.get("retentionPolicy"):
         raise not_emulated("retention policies")
     settings: JsonObject = {name: body[name] for name in _SETTINGS if name in body}

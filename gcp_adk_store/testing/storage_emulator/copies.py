@@ -10,6 +10,7 @@ from gcp_adk_store.testing.storage_emulator.exchange import (
     check_object_name,
     json_response,
     key_fields,
+    of_kind,
 )
 from gcp_adk_store.testing.storage_emulator.resources import (
     WRITABLE_FIELDS,
@@ -61,7 +62,7 @@ def compose_object(storage: StrictStorage, request: Request) -> Response:
     """
     bucket, name = request.params["bucket"], check_object_name(request.params["object"])
     body = request.json()
-    wanted = body.get("sourceObjects") or []
+    wanted = of_kind(list, "sourceObjects", body.get("sourceObjects"))
     if not 1 <= len(wanted) <= MAX_COMPOSE_SOURCES:
         raise bad_request(f"Compose takes 1 to {MAX_COMPOSE_SOURCES} sources, not {len(wanted)}")
     check_live(storage, bucket, name, Preconditions.parse(request.args()))
@@ -141,9 +142,10 @@ def _same_key(source: JsonObject) -> JsonObject:
 
 
 def _compose_source(storage: StrictStorage, bucket: str, source: Any) -> JsonObject:
-    if not isinstance(source, dict) or "name" not in source:
+    if not isinstance(source, dict) or not isinstance(source.get("name"), str):
         raise bad_request("A source object has no name")
     generation = source.get("generation")
     resource = storage.get(bucket, source["name"], generation=None if generation is None else str(generation))
-    Preconditions.parse(source.get("objectPreconditions") or {}).check(version_of(resource))
+    conditions = of_kind(dict, "objectPreconditions", source.get("objectPreconditions"))
+    Preconditions.parse(conditions).check(version_of(resource))
     return resource

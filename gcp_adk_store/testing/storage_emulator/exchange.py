@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.message import Message
 from http import HTTPStatus
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 CLIENT_CLOSED_REQUEST: Final = 499  # What a cancelled resumable upload answers.
@@ -175,6 +175,18 @@ def parse_json(body: bytes) -> JsonObject:
         raise bad_request("Parse Error") from exc
     if not isinstance(value, dict):
         raise bad_request("Parse Error: a JSON object is expected")
+    return value
+
+
+Kind = TypeVar("Kind")
+
+
+def of_kind(kind: type[Kind], name: str, value: object) -> Kind:
+    """Return *value* of the field *name*, an empty one for null; refuse another *kind* with 400."""
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise bad_request(f"Invalid value for {name}: {value!r:.80}")
     return value
 
 

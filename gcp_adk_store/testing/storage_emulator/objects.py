@@ -69,6 +69,10 @@ def list_objects(storage: StrictStorage, request: Request) -> Response:
     glob = request.arg("matchGlob")
     if glob and query.delimiter not in {"", "/"}:
         raise bad_request("When listing with matchGlob, the only supported delimiter is '/'.")
+    try:
+        gcs_glob_match(glob or "", "")
+    except re.error as exc:
+        raise bad_request("Invalid value for matchGlob") from exc
     resources: dict[tuple[str, int], JsonObject]
     if request.flag("softDeleted"):
         found, _ = storage.get_file_list(bucket, query.prefix, soft_deleted=True)

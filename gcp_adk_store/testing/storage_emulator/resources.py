@@ -13,7 +13,13 @@ from urllib.parse import quote
 
 import google_crc32c
 
-from gcp_adk_store.testing.storage_emulator.exchange import ApiError, JsonObject, bad_request, not_emulated
+from gcp_adk_store.testing.storage_emulator.exchange import (
+    ApiError,
+    JsonObject,
+    bad_request,
+    not_emulated,
+    of_kind,
+)
 
 _FAILED = "At least one of the pre-conditions you specified did not hold."
 
@@ -49,7 +55,7 @@ class Preconditions:
                 return None
             try:
                 return int(value)
-            except (TypeError, ValueError) as exc:
+            except (TypeError, ValueError, OverflowError) as exc:
                 raise bad_request(f"Invalid value for {prefix}{name}: {value!r}") from exc
 
         return cls(
@@ -95,10 +101,10 @@ def _lists(header: str, etag: str) -> bool:
     return any(tag.strip().strip('"') in {"*", etag} for tag in header.split(","))
 
 
-_RANGE: Final = re.compile(r"\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*", re.ASCII)
+_RANGE: Final = re.compile(r"\s*bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.ASCII)
 _LENGTH_RANGE: Final = re.compile(r"\s*(\d{1,18})\s*,\s*(\d{1,18})\s*", re.ASCII)
 _CONTENT_RANGE: Final = re.compile(
-    r"\s*bytes\s+(?:\*|(?P<start>\d+)-(?:\*|(?P<end>\d+)))/(?:\*|(?P<total>\d+))\s*", re.ASCII
+    r"\s*bytes\s+(?:\*|(?P<start>\d{1,18})-(?:\*|(?P<end>\d{1,18})))/(?:\*|(?P<total>\d{1,18}))\s*", re.ASCII
 )
 
 
@@ -212,7 +218,7 @@ def writable_fields(sent: JsonObject) -> JsonObject:
     Raises:
         ApiError: 400 for illegal custom metadata or custom time, 501 for what is not emulated.
     """
-    _refuse_unenforced(sent)
+    _check_sent(sent)
     fields = {name: sent[name] for name in WRITABLE_FIELDS if sent.get(name) is not None}
     if "metadata" in fields:
         fields["metadata"] = _merge({}, fields["metadata"])
@@ -231,7 +237,7 @@ def patched_fields(current: JsonObject, changes: JsonObject) -> JsonObject:
         ApiError: 400 for illegal custom metadata or a custom time that moves back, 501 for
             what is not emulated.
     """
-    _refuse_unenforced(changes)
+    _check_sent(changes)
     fields = {name: current[name] for name in WRITABLE_FIELDS if name in current}
     for name in WRITABLE_FIELDS:
         if name not in changes or (name == "storageClass" and changes[name] is None):
@@ -286,10 +292,14 @@ def _check_custom_time(current: str | None, wanted: str | None) -> None:
         raise bad_request("customTime cannot be removed or moved to an earlier time")
 
 
-def _refuse_unenforced(sent: JsonObject) -> None:
+def _check_sent(sent: JsonObject) -> None:
+    of_kind(dict, "an object's resource", sent)
     for name in _ENFORCED_ELSEWHERE:
         if sent.get(name):
             raise not_emulated(f"object field {name}")
+    for name in WRITABLE_FIELDS:
+        if name != "metadata":
+            of_kind(str, name, sent.get(name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -210,7 +210,7 @@ def answer_batch(storage: StrictStorage, request: Request) -> Response:
     body = b""
     for part in cast("list[Message]", parts):
         call = _parse_call(part, request.base_url)
-        content_id = part.get("Content-ID", "").strip("<>")
+        content_id = str(part.get("Content-ID", "")).strip("<>")
         body += (
             f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: <response-{content_id}>\r\n\r\n"
         ).encode() + _encode(dispatch(storage, call))
@@ -227,13 +227,16 @@ def _parse_call(part: Message, base_url: str) -> Request:
         raise bad_request("A part of the batch has no request line")
     headers = message_from_bytes(rest)
     content = headers.get_payload(decode=True)
-    return Request.parse(
-        method=words[0],
-        target=words[1],
-        headers=headers,
-        body=content.strip() if isinstance(content, bytes) else b"",
-        base_url=base_url,
-    )
+    try:
+        return Request.parse(
+            method=words[0],
+            target=words[1],
+            headers=headers,
+            body=content.strip() if isinstance(content, bytes) else b"",
+            base_url=base_url,
+        )
+    except ValueError as exc:
+        raise bad_request("A part of the batch has an invalid request target") from exc
 
 
 def _encode(response: Response) -> bytes:

@@ -294,5 +294,5 @@ def _decode(token: str) -> Key:
     try:
         name, is_prefix, generation = json.loads(base64.urlsafe_b64decode(token.encode()))
         return Key(name.encode(), bool(is_prefix), int(generation))
-    except (ValueError, TypeError, AttributeError, RecursionError) as exc:
+    except (ValueError, TypeError, AttributeError, RecursionError, OverflowError) as exc:
         raise bad_request("Invalid value for pageToken") from exc

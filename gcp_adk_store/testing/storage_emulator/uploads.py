@@ -197,7 +197,7 @@ def _insert(
 def _start_upload(storage: StrictStorage, request: Request) -> Response:
     metadata = request.json()
     declared = request.header("X-Upload-Content-Length")
-    if declared is not None and not declared.isdecimal():
+    if declared is not None and not re.fullmatch(r"\d{1,18}", declared):
         raise bad_request(f"Invalid value for X-Upload-Content-Length: {declared!r}")
     session = UploadSession(
         bucket=request.params["bucket"],

@@ -126,6 +126,7 @@ def test_a_download_describes_the_object(bucket: storage.Bucket, call: Call) -> 
         ("bytes=-99", "bytes 0-9/10", b"0123456789"),
         ("bytes=8-99", "bytes 8-9/10", b"89"),
         *((odd, None, b"0123456789") for odd in ("bytes=4-2", "bytes=0-1,4-5", "lines=0-1")),
+        pytest.param(f"bytes=0-{'9' * 5_000}", None, b"0123456789", id="more digits than Python reads"),
     ],
 )
 def test_a_range_is_served_exactly(

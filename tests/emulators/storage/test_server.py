@@ -85,12 +85,35 @@ def test_labels_merge_and_bucket_conditions_hold(bucket: storage.Bucket) -> None
         ),
         *(("POST", "", no_object, 400) for no_object in (b"{", b"[]", b"\xff")),
         ("PATCH", "/{bucket}", b'{"versioning": {"enabled": true}}', 501),
+        *(
+            ("PATCH", "/{bucket}", settings, 400)
+            for settings in (
+                b'{"versioning": true}',
+                b'{"labels": []}',
+                b'{"storageClass": 5}',
+                b'{"softDeletePolicy": 5}',
+                b'{"softDeletePolicy": {"retentionDurationSeconds": "x"}}',
+            )
+        ),
+        *(
+            ("POST", "/{bucket}/o/a/compose", b'{"sourceObjects": %s}' % sources, 400)
+            for sources in (
+                b"5",
+                b'[{"name": []}]',
+                b'[{"name": "a", "objectPreconditions": 5}]',
+                b'[{"name": "a", "objectPreconditions": {"ifGenerationMatch": Infinity}}]',
+                b'[{"name": "a"}], "destination": 5',
+            )
+        ),
+        *(("PATCH", "/{bucket}/o/a", b'{"%s": 5}' % name, 400) for name in (b"contentType", b"storageClass")),
+        ("GET", "/{bucket}/o?matchGlob=[z-a]", b"", 400),
     ],
 )
-def test_what_is_no_bucket_is_refused(
+def test_what_is_no_bucket_or_object_is_refused(
     bucket: storage.Bucket, call: Call, method: str, target: str, body: bytes, status: int
 ) -> None:
-    """Names outside of the rules, what is no JSON object, and what is not emulated."""
+    """Names outside of the rules, values of another kind, what is no JSON object and what is not emulated."""
+    bucket.blob("a").upload_from_string(b"x")
     assert status == call(method, "/storage/v1/b" + target.format(bucket=bucket.name), body).status
 
 
@@ -111,6 +134,18 @@ def test_a_batch_answers_each_call(client: storage.Client, bucket: storage.Bucke
 
     assert [204, 204, 412, 404, 200] == statuses
     assert {"k": "☃"} == bucket.get_blob("kept").metadata
+
+
+@pytest.mark.parametrize(
+    ("part", "status"), [("GET http://[ HTTP/1.1", 400), ("GET", 400), ("GET / HTTP/1.1", 200)]
+)
+def test_a_batch_with_a_part_that_is_no_request_is_refused(call: Call, part: str, status: int) -> None:
+    """And the Content-ID of a part may have any character."""
+    body = f"--b\r\nContent-ID: <\u00e9>\r\n\r\n{part}\r\n\r\n\r\n--b--\r\n".encode()
+
+    assert (
+        status == call("POST", "/batch/storage/v1", body, Content_Type="multipart/mixed; boundary=b").status
+    )
 
 
 def test_a_wipe_forgets_objects_and_maybe_buckets(bucket: storage.Bucket, call: Call) -> None:
