@@ -147,6 +147,10 @@ class FirestoreSource(ABC):
     def _events(self, reads: Reads, session: str, user: str) -> AsyncIterator[Event]:
         """Yield the events of the session at a path, by time."""
 
+    def _below_root(self, document: Document) -> list[str]:
+        """Return the parts of a path below the root, which may be a path itself."""
+        return document.path.removeprefix(f"{self._root}/").split("/")
+
     def _shared_paths(self, owner: UserKey) -> list[str]:
         apps, users = self.states
         app = name_of(owner.app)
@@ -182,7 +186,7 @@ class AdkFirestore(FirestoreSource, AdkService):
         return "/".join([self._root, name_of(app), *(() if user is None else ("users", name_of(user)))])
 
     def _user_of(self, document: Document, app: str) -> str | None:  # noqa: ARG002  # the path is of the app
-        return document.path.split("/")[3]
+        return self._below_root(document)[2]
 
     async def _events(self, reads: Reads, session: str, user: str) -> AsyncIterator[Event]:  # noqa: ARG002
         """Yield events by time, and those of one time by their names, as ADK does."""
@@ -220,8 +224,8 @@ class AdkJava(FirestoreSource):
         return "" if user is None else f"{self._root}/{name_of(user)}"
 
     def _user_of(self, document: Document, app: str) -> str | None:
-        match document.path.split("/"):
-            case [root, user, "sessions", _] if root == self._root and document.fields.get("appName") == app:
+        match self._below_root(document):
+            case [user, "sessions", _] if document.fields.get("appName") == app:
                 return user
         return None
 
@@ -331,6 +335,8 @@ def _event(document: Document, user: str) -> Event:
     is_user = author.lower() in (user.lower(), "user")
     content: Any = fields.get("content")
     stored = content.get("parts") if isinstance(content, dict) else None
+    if not isinstance(stored, list | None):
+        raise StoredDataError(f"{document.path} has no list of parts")
     parts = [_part(part) for part in stored or () if isinstance(part, dict)]
     answers = any("function_response" in part for part in parts)
     said = {"role": "user" if is_user or answers else "model", "parts": parts}
@@ -348,8 +354,8 @@ def _event(document: Document, user: str) -> Event:
 
 def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     named = {name: part[stored] for stored, name in _PARTS.items() if stored in part}
-    if "file_data" in named:
-        file = named["file_data"]
+    file = named.get("file_data")
+    if isinstance(file, dict):
         named["file_data"] = {"file_uri": file.get("fileUri"), "mime_type": file.get("mimeType")}
     return named
 

@@ -168,6 +168,36 @@ async def test_the_layout_of_adk_for_java_is_read_with_a_list_of_what_it_lacks(r
         assert (1, 0) == (again.unchanged, again.events)
 
 
+@pytest.mark.parametrize("user", [f"{APP}/users/u", "u"], ids=["adk", "java"])
+async def test_the_root_may_lie_below_a_document(raw: Any, user: str) -> None:
+    """A client of Firestore takes a path as the name of a collection."""
+    root, ids = "env/prod/adk", {"id": "s", "appName": APP, "userId": "u"}
+    await put(raw, f"{root}/{user}/sessions/s", **ids, updateTime=NOW)
+    source: Any = AdkJava(raw, root=root)
+    if user != "u":
+        source = AdkFirestore(raw, InMemorySessionService(), root=root)
+    async with Store.local(":memory:") as store:
+        report = await copy(source, store.sessions, app_name=APP)
+
+        assert (1, 1) == (report.listed, report.copied)
+        assert "s" == (await read(store, "s")).id
+
+
+@pytest.mark.parametrize(
+    "content", [{"parts": 5}, {"parts": [{"fileData": 5}]}, {"parts": [{"text": 5}]}], ids=str
+)
+async def test_a_damaged_event_of_adk_for_java_is_named(raw: Any, content: dict[str, Any]) -> None:
+    """By the path of its document."""
+    path = "adk-session/u/sessions/s"
+    await put(raw, path, id="s", appName=APP, userId="u", updateTime="2026-01-02T03:04:06Z")
+    await put(raw, f"{path}/user-event/x", **{**said("", "2026-01-02T03:04:05Z"), "content": content})
+    async with Store.local(":memory:") as store:
+        report = await copy(AdkJava(raw), store.sessions, app_name=APP)
+
+    (failed,) = [note.says for note in report.notes if note.kind == "failed"]
+    assert failed.startswith(f"{path}/user-event/x ")
+
+
 async def test_the_layout_of_adk_for_java_is_for_reading_alone(raw: Any) -> None:
     """A copy into it is refused."""
     async with Store.local(":memory:") as store:

@@ -398,7 +398,7 @@ class Payloads:
 def _unreadable(owner: PayloadOwner, ref: PayloadRef, how: str) -> PayloadMissingError:
     return PayloadMissingError(
         f"payload {ref} of {owner.path} is {how}; restore it, or read events without it: "
-        'FirestoreSessionService(on_missing_payload="placeholder")'
+        'on_missing_payload="placeholder"'
     )
 
 
