@@ -264,7 +264,8 @@ class Leases:
         def decide(seen: StoredSession | None, attempts: Attempts) -> Decision[bool]:
             if seen is not None:
                 is_over = seen.turn is None or seen.turn.holder != hold.turn.holder
-                if is_release and attempts.maybe_applied and is_over:
+                is_own_left = hold.own in seen.inbox  # then another one took the turn before its end
+                if is_release and attempts.maybe_applied and is_over and not is_own_left:
                     return Done(value=True)  # an attempt that was not answered; the next turn may run
                 hold.learn(seen)
             hold.require_running()

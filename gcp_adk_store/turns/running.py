@@ -6,7 +6,7 @@ import inspect
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from google.adk.agents.run_config import RunConfig
 from google.adk.events import Event
@@ -18,9 +18,11 @@ from gcp_adk_store.codec.encode import encode_state
 from gcp_adk_store.codec.turns import WaitingMessage, content_of, message_of
 from gcp_adk_store.errors import (
     InvalidInputError,
+    OutcomeUnknownError,
     SessionBusyError,
     SessionExistsError,
     SessionMissingError,
+    StoreError,
     TurnLostError,
 )
 from gcp_adk_store.kernel.calls import checks_kinds, operation
@@ -32,9 +34,6 @@ from gcp_adk_store.sessions.append.queue import IDLE_TURNS
 from gcp_adk_store.sessions.append.turn import HeldTurn, enter
 from gcp_adk_store.sessions.read.window import live
 from gcp_adk_store.turns.service import LEASE_S, WAIT_S, HeldTurns, OnBusyRun, naming
-
-_SCOPE: Final = "isolation_scope"
-"""A field of ADK's events that its older releases do not have."""
 
 
 def repairs(events: Sequence[Event], *, error: str) -> list[Event]:
@@ -55,7 +54,7 @@ def repairs(events: Sequence[Event], *, error: str) -> list[Event]:
             if call.id is not None and call.id not in answered and call.id not in running
         ]
         if open_calls:
-            scope = {_SCOPE: getattr(event, _SCOPE)} if _SCOPE in Event.model_fields else {}
+            scope = event.model_dump(include={"isolation_scope"})  # which older releases of ADK do not have
             made.append(
                 Event(
                     invocation_id=event.invocation_id,
@@ -151,9 +150,11 @@ class Turns(HeldTurns):
             async with self.kept(hold), aclosing(answers) as events:
                 async for event in events:
                     yield event
-        except TurnLostError as exc:
-            if hold.own not in hold.inbox:
+        except StoreError as exc:
+            if hold.own not in hold.inbox or isinstance(exc, SessionMissingError):
                 raise
+            if not isinstance(exc, TurnLostError):  # nor is the turn released
+                raise OutcomeUnknownError.since(exc, f"{exc}; the message {own.id} may wait") from exc
             raise TurnLostError(
                 f"{exc} The message {own.id} waits: the next turn of the session answers it. Do not send it "
                 "again."
@@ -330,8 +331,7 @@ class Turns(HeldTurns):
             was_claimed = hold.answered()
         if message.waits is not None and not was_claimed and not hold.abort_signal.is_set():
             # The runner answered without an event of the user's: the message must not come again.
-            ids = {"app_name": hold.key.app, "user_id": hold.key.user, "session_id": hold.key.session}
-            await self.withdraw(**ids, message_id=message.id)
+            await self.withdraw(**hold.key.ids, message_id=message.id)
             await self._refresh(hold)
 
     async def _events(

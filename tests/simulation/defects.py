@@ -745,8 +745,7 @@ DEFECTS: Final = (
     Defect(
         "a release that was not answered is a lost turn once another one runs",
         "When requests fail", "turns/lease.py",
-        "                if is_release and attempts.maybe_applied and is_over:\n",
-        "                if is_release and attempts.maybe_applied and seen.turn == hold.turn.released:\n",
+        " and is_over and not is_own_left:\n", " and seen.turn == hold.turn.released:\n",
         ("leases",),
         "a turn whose release is not answered is not lost",
     ),

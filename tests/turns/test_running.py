@@ -33,7 +33,9 @@ from gcp_adk_store import (
     Store,
     StoredDataError,
     TurnLostError,
+    UnavailableError,
 )
+from gcp_adk_store.kernel.ports import ConditionFailedError
 from gcp_adk_store.model.session_fields import MAX_WAITING
 from gcp_adk_store.testing.conformance.running import read
 from tests.services.conftest import texts
@@ -207,6 +209,35 @@ async def test_a_run_that_loses_its_turn_names_the_message_that_waits(
             await first
 
 
+async def test_a_run_whose_turn_is_taken_before_its_end_is_stored_names_its_message(
+    store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turn is asked to stop, and what ends it is sent and not answered: the next turn has the message."""
+    documents = store.sessions.storage.documents
+    commit = documents.commit
+
+    async def overtaken(writes: Any) -> Any:
+        if {"fence": 1} in [write.fields.get("turn") for write in writes]:
+            monkeypatch.undo()
+            async with other.turns.hold(**WHO, on_busy="interrupt", wait_s=0):
+                refused = ConditionFailedError("the session has changed")
+            refused.maybe_applied = True
+            raise refused
+        return await commit(writes)
+
+    monkeypatch.setattr(documents, "commit", overtaken)
+    await other.turns.enqueue(**WHO, new_message=says("left"))
+    gate = Gate()
+    first = asyncio.create_task(texts_of(store, runner_of(store, **gate.of("before left")), "one"))
+    await gate.came.wait()
+    assert await other.turns.request_abort(**WHO)
+    gate.may_go_on.set()
+    with pytest.raises(TurnLostError) as caught:
+        await first
+    (waiting,) = (await other.turns.status(**WHO)).waiting
+    assert f"The message {waiting} waits" in str(caught.value)
+
+
 async def test_a_message_goes_with_the_session_that_another_one_replaces(store: Store, other: Store) -> None:
     """The turn is lost as well, and nobody answers the message."""
 
@@ -238,6 +269,25 @@ async def test_a_run_without_an_answer_names_its_message(
         await texts_of(store, runner_of(store), "one")
     (waiting,) = (await other.turns.status(**WHO)).waiting
     assert f"the id of the message, and of its event, is {waiting}" in str(caught.value)
+
+
+async def test_a_run_that_can_neither_store_its_events_nor_end_its_turn_names_its_message(
+    store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next turn answers it."""
+    gate = Gate()
+    first = asyncio.create_task(texts_of(store, runner_of(store, **gate.of("before one")), "one"))
+    await gate.came.wait()
+
+    async def refuse(_: Any) -> None:
+        raise UnavailableError("over quota; try again later")
+
+    monkeypatch.setattr(store.sessions.storage.documents, "commit", refuse)
+    gate.may_go_on.set()
+    with pytest.raises(OutcomeUnknownError) as caught:
+        await first
+    (waiting,) = (await other.turns.status(**WHO)).waiting
+    assert f"the message {waiting} may wait" in str(caught.value)
 
 
 async def test_a_message_of_a_run_that_fails_before_its_event_does_not_wait(store: Store) -> None:
