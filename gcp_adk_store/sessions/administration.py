@@ -120,7 +120,7 @@ class SessionAdministration(Closing):
 
         Raises:
             SessionMissingError: the session does not exist, or was deleted during the read.
-            SessionConflictError: another call restored the session during the read.
+            SessionConflictError: another call restored the session, or redacted an event, during the read.
             PayloadMissingError: an event is a payload that is gone; a placeholder counts without tokens.
         """
         key = SessionKey(app=app_name, user=user_id, session=session_id)
@@ -142,7 +142,8 @@ class SessionAdministration(Closing):
         the iteration still comes to it, and yields its new events there. Within a session, events come in
         append order. Each event comes once, if the user has at most 1,000 sessions; beyond that, a session
         that is updated meanwhile may come as a whole again, and so does one that is restored. Sessions that
-        have expired or are deleted meanwhile are left out, or end early.
+        have expired or are deleted meanwhile are left out, or end early. One that is restored before the
+        iteration comes to it may be missed, as its last update is then an earlier one.
 
         Takes 1 query for every 16 sessions, which bills 1 read for each; then, for a session with segments,
         1 read for the next one to eight segments that hold later events and that this process does not know.
@@ -162,8 +163,8 @@ class SessionAdministration(Closing):
 
         Raises:
             InvalidInputError: *after*, *cursor* or *limit* is invalid.
-            SessionConflictError: another call restored a session while its events were read; go on from the
-                last cursor.
+            SessionConflictError: another call restored a session, or redacted an event, during the read; go
+                on from the last cursor.
             StoredDataError: a session is damaged, or lacks a part; the error comes after the events of all
                 others.
         """
