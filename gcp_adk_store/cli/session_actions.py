@@ -139,7 +139,7 @@ async def status_(at: OpenStore, /, **key: Any) -> Result:
         holder, until = in_one_line(found.holder), moment(found.until)
         lines.append(f"turn {found.fence:,} runs, held by {holder} until {until}{asked}")
     else:
-        lines.append(f"no turn runs; turns so far: {found.fence:,}")
+        lines.append(f"no turn runs; turns held so far: {found.fence:,}")
     lines.append(f"messages that wait: {len(found.waiting):,}")
     lines += [f"  {in_one_line(each)}" for each in found.waiting]
     return Result({**at.place, **key, **asdict(found)}, lines)

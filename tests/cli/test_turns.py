@@ -65,7 +65,7 @@ async def test_the_turn_that_runs_is_shown_and_asked_to_stop(folder: Folder) -> 
         await asyncio.wait_for(turn.abort_signal.wait(), 60)
         stopping = await folder.run("status")
 
-    assert "no turn runs; turns so far: 0\nmessages that wait: 0\n" in free.stdout
+    assert "no turn runs; turns held so far: 0\nmessages that wait: 0\n" in free.stdout
     assert idle["asked"] is False
     assert f"turn 1 runs, held by {status['holder']} until 20" in held.stdout
     assert (True, 1, False, []) == tuple(status[name] for name in ("is_running", "fence", "abort", "waiting"))
