@@ -4,12 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from gcp_adk_store import InvalidInputError
 from gcp_adk_store.ces import AgentApp, AppAgent, ScriptedModel, lint_app, read_app
-from gcp_adk_store.cli.command import command
-from tests.ces.conversation.apps import change, write_app, write_files
+from tests.ces.conversation.apps import ces, change, write_app, write_files
 from tests.ces.conversation.conftest import Converse
 
 ALL = ("before_agent", "after_agent", "before_model", "after_model")
@@ -296,11 +294,9 @@ def test_the_commands_end_with_2_where_an_app_has_problems(tmp_path: Path, name:
     golden = {"conversations": [{"conversation": "a", "user": "Hi", "agent": "Hello."}]}
     files = {"evals/goldens/a.yaml": golden, "agents/root/before_agent_callbacks/00/test_a.py": test}
     write_files(folder, files)
-    whole = ["ces", name, str(folder), "--sandbox", "inprocess"]
-    whole += [] if name == "test" else ["--script", str(script)]
+    words = (name, folder, "--sandbox", "inprocess", *(() if name == "test" else ("--script", script)))
 
-    refused = CliRunner().invoke(command, whole, input="Hi\n")
-    allowed = CliRunner().invoke(command, [*whole, "--allow-problems"], input="Hi\n")
+    refused, allowed = (ces(*words, *more, says="Hi\n") for more in ((), ("--allow-problems",)))
 
     assert 2 == refused.exit_code, refused.output
     assert "" == refused.stdout

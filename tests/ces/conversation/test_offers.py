@@ -347,6 +347,10 @@ def test_a_condition_of_anything_else_is_refused(converse: Converse) -> None:
     for text in ("__import__('os')", "tries +", "", "(lambda: 1)()", "a if b else c", "(" * 300):
         with pytest.raises(InvalidInputError, match="cannot be read"):
             converse(family(converse.new_folder(), transferRules=[forced_if(text)]))
+    for code in ("async def ready():\n    return False\n", "x = 1", "def ("):
+        rule = {**forced_if("true"), "deterministicTransfer": {"pythonCodeCondition": {"pythonCode": code}}}
+        with pytest.raises(InvalidInputError, match="the code of a transfer rule"):
+            converse(family(converse.new_folder(), transferRules=[rule]))
 
 
 def test_an_agent_is_known_by_its_folder_its_name_and_its_resource_name(tmp_path: Path) -> None:

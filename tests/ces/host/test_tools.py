@@ -209,13 +209,14 @@ async def test_a_mock_config_answers_calls_that_fit(make: Make) -> None:
             tools.double({"n": 1}).json(), tools.double({"n": 1, "more": 2}).json(),
             tools.double({"deep": {"a": 1, "b": 2}}).json(), tools.double({"n": 4}).json(),
             tools.double({"n": [{"a": 1, "b": 2}]}).json(), tools.double({"n": [{"a": True}]}).json(),
+            tools.double({"n": [{"a": 1}, 2]}).json(),
             tools.Bank_pay({}).json(),
         ]
     """
     runtime = make(tools=[DOUBLE, bank])
 
     found = await result_of(runtime, body, mocks=MockConfig.from_json(CONFIG))
-    answers = ["one", "one", "deep", 8, "listed", [{"a": True}, {"a": True}]]
+    answers = ["one", "one", "deep", 8, "listed", [{"a": True}, {"a": True}], [{"a": 1}, 2, {"a": 1}, 2]]
     assert found == [*({"result": each} for each in answers), {"paid": True}]
     assert await result_of(runtime, "return tools.Bank_pay({}).json()") == {"paid": False}
 

@@ -7,17 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from gcp_adk_store.cli.command import command
-from tests.ces.conversation.apps import change, write_app, write_files
+from tests.ces.conversation.apps import ces, change, write_app, write_files
 
 FAULTY = 'def look(name: str, kind="a") -> dict:\n    return {}\n'
-
-
-def run(*arguments: object, columns: int = 250) -> Result:
-    """Run a command about apps, by default on a wide terminal."""
-    return CliRunner().invoke(command, ["ces", *map(str, arguments)], env={"COLUMNS": f"{columns}"})
 
 
 @pytest.fixture
@@ -29,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_each_finding_has_its_place_as_compilers_write_it_and_its_fix_below(folder: Path) -> None:
     """Whole in the narrowest terminal, and an error ends it with 1."""
-    result = run("lint", folder, columns=20)
+    result = ces("lint", folder, COLUMNS="20")
     first, fix, *_, summary = result.stdout.splitlines()
 
     assert 1 == result.exit_code
@@ -43,36 +36,36 @@ def test_what_others_wrote_steers_no_terminal(folder: Path) -> None:
     name = "\x1b[31mred"
     (folder / "tools" / name).mkdir(parents=True)
     (folder / "tools" / name / f"{name}.json").write_text('{"pythonFunction": {"name": "\\u001b[2J"}}')
-    result = run("lint", folder)
+    result = ces("lint", folder)
 
     assert r"tools/\x1b[31mred/python_function" in result.stdout
     assert r"the code of the tool \x1b[2J is not there" in result.stdout
-    assert "\x1b" not in result.stdout + run("lint", folder, "--json").stdout
-    assert "\x1b" not in run("lint", folder, "--ignore", name).stderr
+    assert "\x1b" not in result.stdout + ces("lint", folder, "--json").stdout
+    assert "\x1b" not in ces("lint", folder, "--ignore", name).stderr
 
 
 def test_json_has_every_field(folder: Path) -> None:
     """Of each finding, in order. Warnings alone end it well, and so does code without a fault."""
-    found = json.loads(run("lint", folder, "--json").stdout)
+    found = json.loads(ces("lint", folder, "--json").stdout)
 
     assert ["CES102", "CES104", "CES201"] == [each["code"] for each in found]
     assert {str(folder / "find.py")} == {each["path"] for each in found}
     assert {"path", "line", "column", "code", "severity", "says", "fix"} == set(found[0])
     assert (1, 21) == (found[2]["line"], found[2]["column"])
-    assert 0 == run("lint", folder, "--ignore", "CES102", "--ignore", "CES201").exit_code
+    assert 0 == ces("lint", folder, "--ignore", "CES102", "--ignore", "CES201").exit_code
     (folder / "find.py").write_text('def find() -> dict:\n    """Find."""\n    return {}\n')
-    assert "1 tools and callbacks: 0 errors, 0 warnings" in run("lint", folder).stdout
+    assert "1 tools and callbacks: 0 errors, 0 warnings" in ces("lint", folder).stdout
 
 
 @pytest.mark.long
 def test_without_the_extra_it_says_how_to_get_it(folder: Path) -> None:
     """And other commands work."""
-    run = (
+    code = (
         "import sys; sys.modules['yaml'] = None; "
         "from gcp_adk_store.cli.command import command; command(sys.argv[1:])"
     )
     result = subprocess.run(
-        [sys.executable, "-c", run, "ces", "lint", str(folder)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, "ces", "lint", str(folder)], capture_output=True, text=True, check=False
     )
 
     assert 2 == result.returncode
@@ -100,7 +93,7 @@ def project(tmp_path: Path) -> Path:
 
 def faulty(*arguments: object) -> set[Path]:
     """Return the files in which a look at an app finds something."""
-    return {Path(each["path"]) for each in json.loads(run("lint", *arguments, "--json").stdout)}
+    return {Path(each["path"]) for each in json.loads(ces("lint", *arguments, "--json").stdout)}
 
 
 def test_the_app_of_a_project_is_found_from_its_root(project: Path) -> None:
@@ -109,14 +102,14 @@ def test_the_app_of_a_project_is_found_from_its_root(project: Path) -> None:
     code = apps / "Shop/tools/greet/python_function/python_code.py"
 
     assert [{code}] * 3 == [faulty(project), faulty(apps), faulty(apps / "Shop")]
-    assert f"{project / 'evals'} has no Python of an agent app" in run("lint", project / "evals").stderr
+    assert f"{project / 'evals'} has no Python of an agent app" in ces("lint", project / "evals").stderr
 
 
 def test_one_of_several_apps_is_named(project: Path) -> None:
     """The message has the names."""
     bank = project / "cxas_app" / "Bank"
     write_app(bank, {"root": {}}, tools={"greet": BAD})
-    unnamed, unknown = run("lint", project), run("lint", project, "--app", "Bakery")
+    unnamed, unknown = ces("lint", project), ces("lint", project, "--app", "Bakery")
 
     assert {bank / "tools/greet/python_function/python_code.py"} == faulty(project, "--app", "Bank")
     assert [2, 2] == [unnamed.exit_code, unknown.exit_code]
@@ -128,8 +121,8 @@ def test_tests_beside_the_app_are_run(project: Path) -> None:
     """From the project's root, and from a folder that is named."""
     apps = project / "cxas_app"
     results = [
-        run("test", project, "--sandbox", "inprocess", "--json"),
-        run("test", apps, "--app", "Shop", "--tests", project / "evals", "--sandbox", "inprocess", "--json"),
+        ces("test", project, "--sandbox", "inprocess", "--json"),
+        ces("test", apps, "--app", "Shop", "--tests", project / "evals", "--sandbox", "inprocess", "--json"),
     ]
 
     assert [0, 0] == [each.exit_code for each in results]
@@ -149,7 +142,7 @@ def test_a_test_gives_a_tool_as_long_as_its_configuration_does(project: Path, tm
     )
     change(tool / "greet.json", timeout="0.05s")
 
-    (found,) = json.loads(run("test", project, "--sandbox", "inprocess", "--json").stdout)
+    (found,) = json.loads(ces("test", project, "--sandbox", "inprocess", "--json").stdout)
     os.close(writes)
 
     assert found["status"] == "error"
