@@ -32,7 +32,7 @@ from gcp_adk_store.ces.sandbox import InProcessSandbox, Limits, SandboxRunError,
 from gcp_adk_store.settings import MEMORY
 from tests.ces.conversation.apps import change, write_app, write_files, write_slow_app
 from tests.ces.conversation.conftest import Answering, Converse
-from tests.ces.host.runs import Gate
+from tests.ces.host.runs import Acted, Gate
 
 REAL = 'def look_up() -> str:\n    """Look it up."""\n    return "real"\n'
 FAKE = """
@@ -155,12 +155,9 @@ class EvictedError(SandboxRunError):
     """The machine of the code went away."""
 
 
-class Evicting(InProcessSandbox):
-    """Loses each run."""
-
-    async def run(self, *_: Any, **_options: Any) -> dict[str, Any]:
-        """Raise an error of its own."""
-        raise EvictedError("try again")
+async def evicted(*_: Any, **__: Any) -> dict[str, Any]:
+    """Lose the run."""
+    raise EvictedError("try again")
 
 
 async def test_a_failure_of_a_run_that_only_its_sandbox_knows_is_the_response_of_the_tool(
@@ -168,9 +165,7 @@ async def test_a_failure_of_a_run_that_only_its_sandbox_knows_is_the_response_of
 ) -> None:
     """As those that this package knows. What nests too deep is text of a tool, and a failure of a model."""
     app = converse.app({"root": {"tools": ["look_up"]}}, tools={"look_up": REAL})
-    with pytest.warns(UnsafeSandboxWarning):
-        sandbox = Evicting()
-    turn = await converse(app, [CALL, "Done."], sandbox=sandbox).say("Go")
+    turn = await converse(app, [CALL, "Done."], sandbox=Acted(evicted)).say("Go")
 
     assert [use.response for use in turn.calls] == [{"result": {"error": "EvictedError: try again"}}]
 

@@ -13,6 +13,7 @@ import pydantic
 import pytest
 from pydantic.alias_generators import to_camel
 
+from gcp_adk_store.ces.guest.context import CallbackContext
 from gcp_adk_store.ces.guest.messages import Blob, Content, Event, FunctionCall, LlmRequest, LlmResponse, Part
 from gcp_adk_store.ces.guest.models import NotJsonError, from_wire, to_wire
 from gcp_adk_store.ces.guest.namespace import CLASSES
@@ -71,10 +72,8 @@ def test_an_object_is_read_under_both_encodings(encoding: Any) -> None:
     assert (part.inline_data.display_name, event.invocation_id) == ("letter.txt", "i")
 
     given = {"variables": {"a": 1}, encoding("user_content"): {"parts": [{"text": "hi"}]}}
-    assert result_of("return [context.state, context.user_content.parts[0].text]", context=given) == [
-        {"a": 1},
-        "hi",
-    ]
+    context = CallbackContext.model_validate(given)
+    assert (context.state, context.user_content) == ({"a": 1}, Content(parts=[Part(text="hi")]))
 
 
 def test_a_response_is_ok_below_400() -> None:

@@ -154,18 +154,6 @@ async def test_what_a_mocks_function_raises_is_raised(make: Make) -> None:
     assert (await stored(make.sessions)).events == []
 
 
-async def test_a_model_calls_tools_of_each_kind(make: Make) -> None:
-    """By their names; what they change is stored."""
-    runtime = make(tools=[COUNT, FAIL, MockTool(name="mock", response=[1])])
-
-    run = await runtime.call_tool("count", {}, KEY)
-    assert (run.response, run.stdout, run.variables["count"]) == ({"result": None}, "counted\n", 1)
-    assert (await runtime.call_tool("mock", {}, KEY)).response == {"result": [1]}
-    failed = await runtime.call_tool("fail", {}, KEY)
-    assert (failed.ok, failed.response) == (False, {"result": {"error": "ValueError: no"}})
-    assert (await stored(make.sessions)).state == {"name": "Ada", "count": 1}
-
-
 async def test_code_requests_the_web_through_the_host(make: Make, web: Web) -> None:
     """Where the policy allows it; else there is no answer, and its author learns why."""
     body = f"""

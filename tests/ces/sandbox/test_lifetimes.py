@@ -24,6 +24,7 @@ from gcp_adk_store.ces.sandbox import (
     SandboxUnavailableError,
 )
 from gcp_adk_store.ces.sandbox.zygotes import ZygoteProcess
+from tests.ces.host.runs import Gate
 from tests.ces.sandbox.conftest import ENTRY, Makes, no_host, processes_of_runs, run_in, zygotes
 from tests.support.ended import has_ended
 from tests.support.lengths import at_length
@@ -40,22 +41,11 @@ ENDS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-class Called:
-    """A host that never answers, and signals when it is called."""
-
-    def __init__(self) -> None:
-        self.event = asyncio.Event()
-
-    async def __call__(self, _call: dict[str, Any]) -> dict[str, Any]:
-        self.event.set()
-        return await asyncio.Future[dict[str, Any]]()
-
-
 async def begun(box: BubblewrapSandbox) -> asyncio.Task[dict[str, Any]]:
     """Return a run that waits for its host."""
-    answer = Called()
+    answer = Gate()
     task = asyncio.create_task(box.run(ASKS, answer))
-    await answer.event.wait()
+    await answer.begun.wait()
     return task
 
 
@@ -160,18 +150,12 @@ def no_more_descriptors() -> Iterator[None]:
 
 async def test_a_host_without_descriptors_refuses_a_run_and_ends_no_other(sandbox: BubblewrapSandbox) -> None:
     """The runs under way have theirs."""
-    answers: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    called = asyncio.Event()
-
-    async def answer(_call: dict[str, Any]) -> dict[str, Any]:
-        called.set()
-        return await answers.get()
-
+    answer = Gate({"a": 1})
     task = asyncio.create_task(sandbox.run({"code": "result = call_host({})"}, answer))
-    await called.wait()
+    await answer.begun.wait()
     with no_more_descriptors(), pytest.raises(SandboxUnavailableError, match="Too many open files"):
         await run_in(sandbox, "result = 1")
-    await answers.put({"a": 1})
+    answer.opened.set()
 
     assert {"result": {"a": 1}} == await task
     assert 2 == await run_in(sandbox, "result = 1 + 1")
