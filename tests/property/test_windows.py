@@ -362,6 +362,9 @@ def summarized(number: int, start: float, end: float) -> Event:
     )
 
 
+COUNTED = types.GenerateContentResponseUsageMetadata(prompt_token_count=5000)
+
+
 def left_of(events: Sequence[Event]) -> list[int]:
     """Return the places that the window leaves out."""
     return sorted({*range(len(events))} - {*window(stored(events))})
@@ -391,6 +394,7 @@ def test_the_newest_of_two_summaries_side_by_side_keeps_its_events() -> None:
         ({"branch": "root.sales"}, "the newest on its branch"),
         ({"actions": EventActions(artifact_delta={"file": 1})}, "a rewind counts its version"),
         ({"error_code": "INVOCATION_ABORTED"}, "it ended its invocation"),
+        ({"usage_metadata": COUNTED}, "its tokens decide what is cached"),
         ({"long_running_tool_ids": {"call"}}, "its call may be answered"),
         ({"invocation_id": "i36"}, "its invocation goes on"),
     ],
@@ -442,6 +446,20 @@ def test_what_a_rewind_took_back_of_a_confirmation_is_kept_while_it_can_be_answe
 
     assert (places if taken_back == "both" else set()) == places & {*left_of(events)}
     assert len(began) + 2 in left_of(events)
+
+
+@pytest.mark.parametrize("carried", [{"usage_metadata": COUNTED}, {"interaction_id": "v1_x"}])
+def test_what_a_model_said_of_its_request_is_kept_also_if_a_rewind_took_it_back(
+    carried: dict[str, Any],
+) -> None:
+    """ADK looks for it among all events, until a later one of the agent says it anew."""
+    begun = [said(0), said(1, **carried), said(2), rewound(3, 1)]
+    events = [*begun, *(said(number) for number in range(4, 44))]
+    events += [summarized(44, 0, 23), summarized(45, 0, 43), said(46)]
+
+    assert [0, *range(4, 36)] == left_of(events)
+    events[10] = said(10, **carried)
+    assert [*range(10), *range(11, 36)] == left_of(events)
 
 
 def test_a_rewind_brings_back_what_it_may_reach() -> None:

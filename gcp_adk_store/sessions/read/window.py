@@ -24,8 +24,11 @@ _ABORTED: Final = "INVOCATION_ABORTED"
 _ASKED_OF_CLIENTS: Final = {"adk_request_confirmation", "adk_request_credential", "adk_request_input"}
 """ADK's calls that a user answers once; other long-running calls may be answered again and again."""
 
-_OF_AUTHOR: Final = ("content", "cache_metadata", "interaction_id", "live_session_resumption_update")
+_OF_AUTHOR: Final = ("content", "live_session_resumption_update")
 """Fields of which ADK looks for the newest of an author, on a branch."""
+
+_OF_MODEL: Final = ("cache_metadata", "interaction_id")
+"""The same, also in what rewinds took back; and so the number of the tokens that a model was given."""
 
 
 class _Summary(NamedTuple):
@@ -45,7 +48,8 @@ def window(events: Sequence[StoredEvent]) -> list[int]:
       a long-running call, which a user may answer once more;
     - the calls of each response that is kept, with the other responses to them, and the call whose branch an
       event is on; what a rewind took back of a confirmation that can still be answered;
-    - the newest event of each author on each branch, by which ADK finds the agent that goes on;
+    - the newest event of each author on each branch, by which ADK finds the agent that goes on, and what the
+      next request of its model takes from the newest answer, also if a rewind took that back;
     - versions of artifacts, for rewinds; ends of aborted invocations; and events of which only a payload
       says what they are.
 
@@ -59,7 +63,7 @@ def window(events: Sequence[StoredEvent]) -> list[int]:
 def essential(events: Sequence[StoredEvent]) -> list[int]:
     """Return the places of those of :func:`window` that no summary stands for, or that ADK looks for.
 
-    All, if nothing is summarized. Otherwise, of what rewinds took back, only what ADK looks for an answer in.
+    All, if nothing is summarized. Otherwise, of what rewinds took back, only what ADK looks in all the same.
     A read by an earlier window may lack others, which stay only because the next summary may begin with them.
     """
     return sorted(_History(events).essential())
@@ -180,12 +184,17 @@ class _History:
     def _newest(self) -> set[int]:
         """Return the places of the newest events of each author on each branch, and of what they carry."""
         found: dict[tuple[str, str | None, str], int] = {}
-        for place in self._live:
-            event = self._events[place]
+        live = {*self._live}
+        for place, event in enumerate(self._events):
             if event.actions.compaction is None:
-                carried = [name for name in _OF_AUTHOR if getattr(event, name, None) is not None]
-                found |= {(event.author, event.branch, name): place for name in ("", *carried)}
-        return {*found.values()}
+                asked = ("", *_OF_AUTHOR, *_OF_MODEL) if place in live else _OF_MODEL
+                carried = [name for name in asked if not name or getattr(event, name, None) is not None]
+                if event.usage_metadata is not None and event.usage_metadata.prompt_token_count is not None:
+                    carried.append("usage_metadata")
+                found |= {(event.author, event.branch, name): place for name in carried}
+        places = {*found.values()}
+        back = [span for span in self._spans if any(span[0] <= place <= span[1] for place in places)]
+        return places.union(*(range(first, last + 1) for first, last in back))
 
     @cached_property
     def _open(self) -> set[str]:
