@@ -80,8 +80,14 @@ def describe(objects: Objects, stored: StoredObject) -> StoredArtifactVersion:
 
 
 def reference_scope(key: ArtifactKey, session: str | None) -> ArtifactScope:
-    """Return the scope that references may lead to: the caller's session, even from a user's artifact."""
-    return ArtifactScope(app=key.scope.app, user=key.scope.user, session=session)
+    """Return the scope that references may lead to: the caller's session, even from a user's artifact.
+
+    A session whose id no artifact can have, which a user's artifact does not need, has none to lead to.
+    """
+    try:
+        return ArtifactScope(app=key.scope.app, user=key.scope.user, session=session)
+    except InvalidInputError:
+        return key.scope
 
 
 def is_tombstone(stored: StoredObject) -> bool:

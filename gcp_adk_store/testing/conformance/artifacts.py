@@ -124,6 +124,8 @@ class NamingArtifacts:
 
         assert text("1") == await artifact_service.load_artifact(**elsewhere, filename="user:photo")
         assert text("0") == await artifact_service.load_artifact(**user, filename="user:photo", version=0)
+        odd = {**place, "session_id": "c:1"}  # which can have no artifacts of its own
+        assert text("1") == await artifact_service.load_artifact(**odd, filename="user:photo")
         assert ["user:photo"] == await artifact_service.list_artifact_keys(**elsewhere)
         for stranger in ({**user, "user_id": "another"}, {**user, "app_name": f"{user['app_name']}-2"}):
             assert None is await artifact_service.load_artifact(**stranger, filename="user:photo")
