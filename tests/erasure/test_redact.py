@@ -13,10 +13,8 @@ from google.genai import types
 from gcp_adk_store import (
     InvalidInputError,
     Point,
-    PointMissingError,
     SessionConflictError,
     SessionLimits,
-    SessionMissingError,
     Store,
 )
 from gcp_adk_store.testing.conformance.running import read
@@ -344,20 +342,6 @@ async def test_what_an_app_writes_is_never_taken_for_a_marker(store: Store) -> N
     proof = await store.verify_session(**WHO)
 
     assert (3, None, ()) == (proof.events, proof.broken, proof.redacted)
-
-
-async def test_what_does_not_exist_or_has_no_reason_is_an_error(store: Store) -> None:
-    """Nothing is written."""
-    await fill(store, count=1)
-    with pytest.raises(PointMissingError, match="none of the session's 1 events"):
-        await store.redact_event(**WHO, event_id="nothing", **WHY)
-    with pytest.raises(SessionMissingError):
-        await store.redact_event(**{**WHO, "session_id": "nothing"}, event_id="e0", **WHY)
-    for reason in ("", " ", "two\nlines", "x" * 501, None):
-        with pytest.raises(InvalidInputError, match="reason"):
-            await store.redact_event(**WHO, event_id="e0", reason=reason)  # type: ignore[arg-type]
-
-    assert 1 == len(await events_of(store))
 
 
 async def test_what_reports_a_redaction_is_not_redacted(store: Store) -> None:

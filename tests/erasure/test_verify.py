@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store import SessionMissingError, Store
+from gcp_adk_store import Store
 from gcp_adk_store.model.appends import digests_of
 from gcp_adk_store.testing.conformance.running import read
 from tests.erasure.conftest import LIMITS, said
@@ -140,9 +140,3 @@ async def test_a_history_that_was_cut_before_an_earlier_proof_is_noticed(store: 
 
     assert now.broken is not None
     assert "the proof has 11 events, and 0 are there" == now.broken.says
-
-
-async def test_a_missing_session_is_an_error(store: Store) -> None:
-    """It has no history to prove."""
-    with pytest.raises(SessionMissingError):
-        await store.sessions.verify_session(**{**WHO, "session_id": "other"})

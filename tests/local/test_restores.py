@@ -100,17 +100,6 @@ async def test_a_point_that_keeps_everything_changes_nothing(store: Store) -> No
     assert 6 == len(session.events)
 
 
-async def test_what_cannot_be_restored_is_reported(store: Store) -> None:
-    """And nothing changes."""
-    with pytest.raises(SessionMissingError, match="the session does not exist"):
-        await store.sessions.restore_session(**WHO, at=Point.position(0))
-    session = await fill(store, 3)
-    with pytest.raises(PointMissingError, match="has 3 events, the point is after 4"):
-        await store.sessions.restore_session(**WHO, at=Point.position(4))
-
-    assert session == await store.sessions.get_session(**WHO)
-
-
 async def test_what_is_cut_off_is_removed_with_its_payloads(store: Store) -> None:
     """What the kept events and the state at the point refer to stays, whoever else refers to it."""
     session = await fill(store, 5)
@@ -294,19 +283,6 @@ async def with_deltas(store: Store, *deltas: dict[str, Any], state: dict[str, An
             actions=EventActions(state_delta=delta),
         )
         await store.sessions.append_event(session, event)
-
-
-async def test_a_session_that_does_not_exist_is_none(store: Store) -> None:
-    """As in get_session, with any point."""
-    assert await store.sessions.get_session_at(**WHO, at=Point.position(5)) is None
-    assert await store.sessions.get_session_at(**{**WHO, "session_id": " "}, at=Point.position(0)) is None
-
-
-async def test_a_point_that_does_not_exist_is_reported(store: Store) -> None:
-    """With the operation and the session."""
-    await with_deltas(store, {"a": 1})
-    with pytest.raises(PointMissingError, match=r"^get_session_at .*has 1 events, the point is after 2"):
-        await store.sessions.get_session_at(**WHO, at=Point.position(2))
 
 
 async def test_a_session_before_its_first_event_was_last_updated_at_its_creation(store: Store) -> None:

@@ -24,7 +24,6 @@ from gcp_adk_store import (
     Point,
     PointMissingError,
     SessionLimits,
-    SessionMissingError,
     SessionService,
     Store,
     StoredDataError,
@@ -344,15 +343,6 @@ async def test_a_lost_or_changed_archive_is_named(store: Store) -> None:
     assert {"FSCK202", "FSCK301"} <= {fault.code for fault in await faults(store)}
     with pytest.raises(PayloadMissingError, match=first):
         await SessionService(store.sessions.storage).get_session_at(**WHO, at=Point.position(3))
-
-
-async def test_what_cannot_be_archived_is_refused(store: Store) -> None:
-    """Nothing is written."""
-    with pytest.raises(PointMissingError):
-        await store.sessions.archive_session(**WHO, before=Point.position(COUNT + 1))
-    with pytest.raises(SessionMissingError):
-        await store.sessions.archive_session(**{**WHO, "session_id": "other"}, before=Point.position(1))
-    assert ids(0) == ids_of(await read(store))
 
 
 @pytest.mark.parametrize(

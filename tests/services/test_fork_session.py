@@ -17,7 +17,6 @@ from gcp_adk_store import (
     GarbageKind,
     PayloadMissingError,
     Point,
-    PointMissingError,
     SessionExistsError,
     SessionLimits,
     SessionMissingError,
@@ -230,17 +229,6 @@ async def test_an_expired_session_does_not_keep_its_id(store: Store) -> None:
         fork = await store.fork_session(**WHO, to_session_id="fork")
         assert "old" not in fork.state
         assert fork == await required(store, fork)
-
-
-async def test_what_does_not_exist_is_not_forked(store: Store) -> None:
-    """Neither a session nor a point; nothing is made."""
-    for who in (WHO, {**WHO, "session_id": " "}):
-        with pytest.raises(SessionMissingError, match=r"^fork_session "):
-            await store.fork_session(**who, to_session_id="fork")
-    await fill(store, 2)
-    with pytest.raises(PointMissingError, match=r"^fork_session "):
-        await store.fork_session(**WHO, at=Point.position(3), to_session_id="fork")
-    assert await store.sessions.get_session(**OWNER, session_id="fork") is None
 
 
 async def test_two_forks_to_one_id_make_one_session(store: Store) -> None:

@@ -27,6 +27,7 @@ from gcp_adk_store import (
     Store,
     StoreSettings,
 )
+from gcp_adk_store.model.session_fields import MAX_TTL_S
 from gcp_adk_store.turns import TurnPlugin
 from tests.memory.conftest import content, said
 from tests.support.local_commits import before_commits
@@ -37,6 +38,7 @@ HUGE = 10**5_000
 BOTH = HistoryConfig(history="since_compaction", num_recent_events=3)
 LONG = "x" * 1501
 PAGES = "list_sessions_page"
+NO_REASONS = ("", " ", "two\nlines", "x" * 501, None)
 HALF = MemoryEntry(content=content("x"), id="\ud800")
 LIFETIME = r"expires_after (is .*, it )?must be a timedelta"
 
@@ -64,9 +66,12 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("sessions", "iter_events", {"limit": True}, "limit must be a whole number or None, not bool"),
     ("sessions", "iter_events", {"direction": "up"}, "direction is 'up', it must be 'forward' or 'backward'"),
     ("sessions", "iter_events", {"direction": "backward", "follow": True}, "direction"),
+    ("sessions", "iter_user_events", {"limit": 0}, "limit is 0, it must be 1 or more"),
+    ("sessions", "iter_user_events", {"cursor": "nonsense"}, "cursor 'nonsense' does not come from"),
+    ("sessions", "iter_user_events", {"after": True}, "after must be a number or None, not bool"),
     ("sessions", "get_session", {"config": BOTH}, "history='since_compaction', and num_recent_events"),
-    ("sessions", "create_session", {"ttl_seconds": -1}, "ttl_seconds is -1, it must be a number above 0"),
-    ("sessions", "create_session", {"ttl_seconds": 1e12}, "ttl_seconds is .*, it must be .* at most"),
+    ("sessions", "create_session", {"ttl_seconds": 0}, "ttl_seconds is 0, it must be a number above 0"),
+    ("sessions", "create_session", {"ttl_seconds": MAX_TTL_S + 0.5}, "ttl_seconds is .* at most 3153600000"),
     ("sessions", "create_session", {"app_name": LONG}, "app_name takes 1501 bytes.*1500"),
     ("sessions", "create_session", {"user_id": LONG}, "user_id takes 1501 bytes.*1500"),
     ("sessions", "delete_session", {"session_id": LONG}, "session_id takes 1501 bytes.*1500"),
@@ -75,6 +80,10 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("sessions", "verify_session", {"known_head": "00"}, "known_"),
     ("sessions", "verify_session", {"known_events": 1, "known_head": "00"}, "known_"),
     ("sessions", "find_garbage", {"older_than_s": 3599}, "older_than_s"),
+    *(
+        ("store", "redact_event", {"reason": each}, "reason")
+        for each in ("", " ", "two\nlines", "x" * 501, None)
+    ),
     ("store", "fork_session", {"at": 5}, "at must be a Point"),
     ("store", "fork_session", {"artifacts": "some"}, "it must be 'at_point', 'all' or 'none'"),
     ("store", "erase_user", {"quiet_s": -1.0}, "quiet_s"),

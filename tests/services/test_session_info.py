@@ -10,10 +10,8 @@ from google.genai import types
 
 from gcp_adk_store import (
     InvalidInputError,
-    SessionExistsError,
     SessionInfo,
     SessionLimits,
-    SessionMissingError,
     SessionService,
     Store,
 )
@@ -164,22 +162,6 @@ async def test_a_description_is_no_event(connect: Connect) -> None:
     info = await info_of(other)
     assert ("t", {"a": "b"}) == (info.title, info.labels)
     assert (2, 2, "more") == (info.events, info.turns, info.last_text)
-
-
-async def test_a_session_that_is_gone_cannot_be_described(connect: Connect) -> None:
-    """Deleted, never there, or without an id; a later one of its id begins without title and labels."""
-    service = connect()
-    await service.create_session(**WHO)
-    await service.update_session_info(**WHO, title="t", labels={"a": "b"})
-    await service.delete_session(**WHO)
-    for name in ("s", "none", " "):
-        with pytest.raises(SessionMissingError, match=r"^update_session_info "):
-            await service.update_session_info(**{**WHO, "session_id": name}, title="t")
-    await service.create_session(**WHO)
-    with pytest.raises(SessionExistsError):
-        await service.create_session(**WHO)
-
-    assert (None, {}) == ((await info_of(service)).title, (await info_of(service)).labels)
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [

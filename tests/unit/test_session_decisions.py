@@ -178,13 +178,6 @@ def test_a_session_lives_no_shorter_than_it_was_given(ttl_seconds: float, now: f
     assert expiry.at - expiry.ttl_s - 1 < now <= expiry.at - expiry.ttl_s
 
 
-@pytest.mark.parametrize("ttl_seconds", [0, -0.5, MAX_TTL_S + 0.5])
-def test_what_is_no_time_to_live_is_refused(ttl_seconds: float) -> None:
-    """The error names the argument and what it may be."""
-    with pytest.raises(InvalidInputError, match="must be a number above 0 and at most 3153600000"):
-        Expiry.begin(ttl_seconds, now=1000.0)
-
-
 @given(st.integers(1, 100), TIMES, TIMES, TIMES)
 def test_no_clock_takes_a_time_to_live_after_the_last_write_away(
     ttl_s: int, clock: float, written_at: float, now: float
