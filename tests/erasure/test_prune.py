@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from gcp_adk_store import SessionInfo, Store
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.testing.conformance.running import read
 from tests.erasure.conftest import LIMITS, said
 from tests.support.clock import DAY_S, in_days
 from tests.support.stored import collection
 
 APP = "app"
-OF_ALL: dict[str, Any] = {"app_name": APP, "user_id": "u"}
+AGES = [(1, 9, "a", True), (1, 0, "a", False), (3, 0, "b", True), (4, 0, "b", False)]
+"""Of sessions: days since the last update, days before that, the user, and whether it has all labels."""
 
 
 async def talk(store: Store, user: str, session: str, **info: Any) -> None:
@@ -57,29 +57,6 @@ async def test_idle_sessions_go_with_their_parts_and_artifacts(store: Store) -> 
     assert ["new"] == [path.split("/")[5] for path in await collection(store, "adk_segments")]
     assert [] == await store.artifacts.list_artifact_keys(app_name=APP, user_id="u", session_id="old")
     assert await store.sessions.get_session(app_name="other", user_id="u", session_id="old")
-
-
-async def test_the_latest_sessions_of_each_user_stay(store: Store) -> None:
-    """However old they are."""
-    for user, count in (("a", 3), ("b", 1)):
-        for number in range(count):
-            await talk(store, user, f"s{number}")
-
-    report = await store.prune(app_name=APP, keep_latest=1)
-
-    assert ({"s2"}, {"s0"}) == (await ids(store, "a"), await ids(store, "b"))
-    assert (4, 2) == (report.sessions, report.pruned_sessions)
-
-
-async def test_only_sessions_with_the_labels_go(store: Store) -> None:
-    """All labels must be equal."""
-    await talk(store, "u", "one", labels={"kind": "test", "run": "1"})
-    await talk(store, "u", "two", labels={"kind": "test"})
-    await talk(store, "u", "three")
-
-    await store.prune(app_name=APP, keep_latest=0, labels={"kind": "test", "run": "1"})
-
-    assert {"two", "three"} == await ids(store, "u")
 
 
 async def test_a_session_in_a_turn_stays(store: Store) -> None:
@@ -119,42 +96,60 @@ async def test_data_of_users_without_sessions_goes_only_if_asked(store: Store) -
 
 
 @given(
-    ages=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=8),
+    ages=st.lists(
+        st.tuples(st.integers(0, 20), st.integers(0, 20), st.sampled_from("ab"), st.booleans()), max_size=8
+    ),
     idle=st.none() | st.integers(1, 20),
     older=st.none() | st.integers(1, 20),
     keep=st.integers(0, 4),
+    labels=st.none() | st.just({"kind": "test", "run": "1"}),
 )
-@example(ages=[(1, 9), (1, 0), (3, 0)], idle=2, older=None, keep=0)
-@example(ages=[(1, 9), (1, 0), (3, 0)], idle=None, older=5, keep=0)
-@example(ages=[(1, 9), (1, 0), (3, 0)], idle=None, older=None, keep=2)
+@example(ages=AGES, idle=2, older=None, keep=0, labels=None)
+@example(ages=AGES, idle=None, older=5, keep=0, labels=None)
+@example(ages=AGES, idle=None, older=None, keep=1, labels=None)
+@example(ages=AGES, idle=None, older=None, keep=0, labels={"kind": "test", "run": "1"})
 def test_the_decision_is_the_one_that_the_conditions_say(
-    ages: list[tuple[int, int]], idle: int | None, older: int | None, keep: int
+    ages: list[tuple[int, int, str, bool]],
+    idle: int | None,
+    older: int | None,
+    keep: int,
+    labels: dict[str, str] | None,
 ) -> None:
-    """Each condition is checked alone, session by session."""
+    """Each condition is checked alone, session by session; the newest that stay are those of each user."""
 
     async def pruned() -> tuple[list[SessionInfo], set[str]]:
         async with Store.local(":memory:") as store:
-            begins = [(100 - last - more, f"{number}") for number, (last, more) in enumerate(ages)]
-            for day, name in sorted(begins):
+            days = [(100 - last - more, n) for n, (last, more, _, _) in enumerate(ages)]
+            days += [(100 - last, n) for n, (last, _, _, _) in enumerate(ages)]
+            for day, number in sorted(days):
+                _, _, user, is_run = ages[number]
+                who = {"app_name": APP, "user_id": user, "session_id": f"{number}"}
                 with in_days(day):
-                    await store.sessions.create_session(app_name=APP, user_id="u", session_id=name)
-            for day, name in sorted((100 - last, f"{number}") for number, (last, _) in enumerate(ages)):
-                with in_days(day):
-                    session = await read(store.sessions, {**OF_ALL, "session_id": name})
-                    await store.sessions.append_event(session, said("hello"))
+                    session = await store.sessions.get_session(**who)
+                    if session is None:
+                        session = await store.sessions.create_session(**who)
+                        kinds = {"kind": "test", **({"run": "1"} if is_run else {})}
+                        await store.sessions.update_session_info(**who, labels=kinds)
+                    else:
+                        await store.sessions.append_event(session, said("hello"))
             with in_days(100):
-                found = (await store.sessions.list_sessions_page(**OF_ALL, page_size=100)).infos
-                await store.prune(app_name=APP, idle_days=idle, older_than_days=older, keep_latest=keep)
-                return found, await ids(store, "u")
+                found = (await store.sessions.list_sessions_page(app_name=APP, page_size=100)).infos
+                await store.prune(
+                    app_name=APP, idle_days=idle, older_than_days=older, keep_latest=keep, labels=labels
+                )
+                return found, await ids(store, "a") | await ids(store, "b")
 
     sessions, left = asyncio.run(pruned())
     now = time.time() + 100 * DAY_S
 
-    newest = sorted(sessions, key=lambda each: (each.last_update_time, each.session_id))[::-1][:keep]
+    newest = sorted(sessions, key=lambda each: (each.last_update_time, each.session_id))[::-1]
     for each in sessions:
+        is_kept = each in [other for other in newest if other.user_id == each.user_id][:keep]
         is_idle = idle is None or now - each.last_update_time > idle * DAY_S
         is_old = older is None or now - each.create_time > older * DAY_S
-        assert (each.session_id not in left) == (each not in newest and is_idle and is_old)
+        has_labels = (labels or {}).items() <= each.labels.items()
+        goes = has_labels and not is_kept and is_idle and is_old
+        assert (each.session_id not in left) == goes
 
 
 def test_the_command_says_what_went(tmp_path: Path) -> None:
