@@ -18,7 +18,7 @@ from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.archive.run import archive
-from gcp_adk_store.sessions.describe.decide import SessionInfo, UnreadableSession
+from gcp_adk_store.sessions.describe.decide import SessionInfo, UnreadableSession, require_labels
 from gcp_adk_store.sessions.describe.run import key_of, living
 from gcp_adk_store.sessions.lifecycle.run import SessionLifecycle
 from gcp_adk_store.sessions.read.payloads import pages
@@ -61,6 +61,7 @@ class Retention:
             count = getattr(self, name)
             if count is not None and count < 0:
                 raise InvalidInputError(f"{name} is {count}, it must not be negative")
+        require_labels(self.labels)  # no session has others
         if not self.is_about_sessions and (self.labels or self.user_data_idle_days is None):
             raise InvalidInputError(
                 "nothing says which sessions go; pass idle_days, older_than_days or keep_latest, or "

@@ -90,6 +90,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("store", "erase_user", {"quiet_s": 3601.0}, "quiet_s"),
     ("store", "prune", {}, "nothing says which sessions go"),
     ("store", "prune", {"labels": {"a": "b"}}, "nothing says which sessions go"),
+    ("store", "prune", {"labels": {"a": 1}, "keep_latest": 1}, "labels"),
     ("store", "prune", {"labels": {"a": "b"}, "user_data_idle_days": 1}, "nothing says"),
     ("store", "prune", {"idle_days": 0}, "idle_days"),
     ("store", "prune", {"keep_latest": -1}, "keep_latest"),
