@@ -123,7 +123,7 @@ def test_the_decision_is_the_one_that_the_conditions_say(
             days += [(100 - last, n) for n, (last, _, _, _) in enumerate(ages)]
             for day, number in sorted(days):
                 _, _, user, is_run = ages[number]
-                who = {"app_name": APP, "user_id": user, "session_id": f"{number}"}
+                who: dict[str, Any] = {"app_name": APP, "user_id": user, "session_id": f"{number}"}
                 with in_days(day):
                     session = await store.sessions.get_session(**who)
                     if session is None:
