@@ -186,9 +186,9 @@ class Pruner:
         """Path of the app's document."""
         return self._storage.layout.app(self._report.app_name)
 
-    async def _by_user(self) -> AsyncIterator[list[tuple[SessionInfo, bool]]]:
-        """Yield the sessions of each user, each with whether it has a turn now."""
-        mine: list[tuple[SessionInfo, bool]] = []
+    async def _by_user(self) -> AsyncIterator[list[tuple[SessionInfo, StoredSession]]]:
+        """Yield the sessions of each user."""
+        mine: list[tuple[SessionInfo, StoredSession]] = []
         app = self._report.app_name
         async for found in living(self._storage, app, limit=_PER_PAGE, within=self._within):
             if isinstance(found, UnreadableSession):
@@ -198,16 +198,16 @@ class Pruner:
             if mine and mine[-1][0].user_id != info.user_id:
                 yield mine
                 mine = []
-            mine.append((info, stored.is_in_turn))
+            mine.append((info, stored))
         if mine:
             yield mine
 
-    async def _sessions_of_user(self, sessions: Sequence[tuple[SessionInfo, bool]]) -> None:
+    async def _sessions_of_user(self, sessions: Sequence[tuple[SessionInfo, StoredSession]]) -> None:
         self._count(sessions=len(sessions))
-        in_turn = {info.session_id for info, is_in_turn in sessions if is_in_turn}
+        free = {info.session_id: stored for info, stored in sessions if not stored.is_in_turn}
         chosen = self._retention.chosen([info for info, _ in sessions], self._documents.clock.now())
-        self._count(in_use=sum(info.session_id in in_turn for info in chosen))
-        await gather(self._prune(info) for info in chosen if info.session_id not in in_turn)
+        self._count(in_use=sum(info.session_id not in free for info in chosen))
+        await gather(self._prune(info, free[info.session_id]) for info in chosen if info.session_id in free)
         gone = {info.session_id for info in chosen}
         for info, _ in sessions:  # one at a time: each may hold a long history
             if info.session_id not in gone and (count := self._retention.to_archive(info)):
@@ -227,12 +227,11 @@ class Pruner:
             if archived := max(0, done.events - info.archived_events):
                 self._count(archived_sessions=1, archived_events=archived)
 
-    async def _prune(self, info: SessionInfo) -> None:
-        """Delete a session with its artifacts, unless it is not as listed any more."""
+    async def _prune(self, info: SessionInfo, listed: StoredSession) -> None:
+        """Delete a session with its artifacts, unless it is not as *listed* any more."""
 
         def is_unchanged(stored: StoredSession) -> bool:
-            now = (stored.last_update_time, stored.revision)
-            return now == (info.last_update_time, info.events) and not stored.is_in_turn
+            return stored.update_time == listed.update_time
 
         is_gone = self._report.is_dry_run or await self._lifecycle.delete_if(key_of(info), is_unchanged)
         if is_gone:

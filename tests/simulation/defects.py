@@ -464,7 +464,7 @@ DEFECTS: Final = (
     Defect(
         "a prune removes a session that went on",
         "Erasure, retention, proof", "erasure/pruning.py",
-        "            return now == (info.last_update_time, info.events) and not stored.is_in_turn\n", "            return True\n",
+        "            return stored.update_time == listed.update_time\n", "            return True\n",
         ("pruned-too-late", "collecting"),
     ),
     Defect(

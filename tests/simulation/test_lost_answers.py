@@ -397,17 +397,23 @@ async def a_restore_that_is_not_answered(world: World) -> None:
     assert [event.id for event in restored.events] == ["first", "second"]
 
 
-async def a_prune_beside_an_append(world: World) -> None:
-    """The session goes on between the listing of idle ones and their deletion."""
+async def a_prune_beside_others(world: World, *, change: str) -> None:
+    """Between the listing of idle ones and their deletion, a session gets an event, a label or a message."""
     one = Fated(world)
     held = await one.fill("first")
     await asyncio.sleep(24 * HOUR_S)
     is_on_its_way = one.meets("get", held_s=2.0)
     call = one.start(one.store.prune, app_name="app", idle_days=0.5)
     await is_on_its_way.wait()
-    await one.plain.sessions.append_event(held, long_event("second"))
+    match change:
+        case "event":
+            await one.plain.sessions.append_event(held, long_event("second"))
+        case "label":
+            await one.plain.sessions.update_session_info(**key("one"), labels={"status": "open"})
+        case _:
+            await one.plain.turns.enqueue(**key("one"), new_message=said("message"))
     await call
-    assert await one.ids() == ["first", "second"]
+    assert await one.ids() == ["first", "second"][: len(held.events)]
 
 
 async def an_append_whose_caller_goes(world: World) -> None:
@@ -630,7 +636,9 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "lost-turn": a_turn_that_is_lost,
     "restored-turn": an_append_that_a_restore_takes_back,
     "unanswered-restore": a_restore_that_is_not_answered,
-    "pruned-too-late": a_prune_beside_an_append,
+    "pruned-too-late": partial(a_prune_beside_others, change="event"),
+    "pruned-with-label": partial(a_prune_beside_others, change="label"),
+    "pruned-with-message": partial(a_prune_beside_others, change="message"),
     "cancelled-append": an_append_whose_caller_goes,
     "put-again": a_payload_that_is_put_again,
     "unanswered-import": an_import_that_is_not_answered,
