@@ -161,9 +161,9 @@ quickstart, the tutorial, how-to/ and integrations/, and test_documents_for_read
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_a_server_reads_the_file_beside_the_agents",
-    "docs/ces-commands.md": "test_the_tests_of_the_page_can_be_read",
-    "docs/ces-conversations.md": "test_the_script_of_the_page_is_a_script",
-    "docs/ces-evaluations.md": "test_the_evaluations_of_the_page_are_read",
+    "docs/ces-commands.md": "test_scripts_evaluations_and_tests_of_the_pages_are_read",
+    "docs/ces-conversations.md": "test_scripts_evaluations_and_tests_of_the_pages_are_read",
+    "docs/ces-evaluations.md": "test_scripts_evaluations_and_tests_of_the_pages_are_read",
     "docs/cli.md": "test_the_lines_of_the_page_are_those_of_an_export",
     "docs/deploying.md": "test_the_values_of_the_guide_make_a_plan",
     "docs/doctor.md": "test_every_check_is_explained",

@@ -46,6 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("eval", ".", *SCRIPTED, "--tests", "cxas_app"), "has no evaluations"),
         (("eval", ".", *SCRIPTED, "--app", "Other"), "has not one app of the name Other"),
         (("eval", ".", *MODELS), "cannot be read as a script"),
+        (("eval", "."), "the app names no model; give --model"),
         (("eval", ".", "--model", "nothing"), "ADK has no model 'nothing'"),
         (("lint", "nowhere"), "the folder nowhere does not exist"),
         (("lint", "store"), "has no Python of an agent app"),
