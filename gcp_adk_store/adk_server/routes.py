@@ -19,11 +19,12 @@ from gcp_adk_store.adk_server.following import Authorize, Followers, require_all
 from gcp_adk_store.adk_server.services import only_store
 from gcp_adk_store.artifacts.owners import Which
 from gcp_adk_store.artifacts.uploads import SignedUpload
-from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoreError
+from gcp_adk_store.errors import SessionMissingError, StoreError
 from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.model.erasures import ErasureProgress
 from gcp_adk_store.model.history import Point, Redaction
 from gcp_adk_store.model.json_values import sendable
+from gcp_adk_store.model.keys import values_by_name
 from gcp_adk_store.sessions.describe.decide import SessionInfo, UnreadableSession
 from gcp_adk_store.sessions.listing.usage import SessionUsage
 from gcp_adk_store.store import Store
@@ -286,16 +287,13 @@ class _Routes:
         updated_after: float | None = None,
     ) -> SessionsPage:
         """List sessions; *label* is ``name=value``, and sessions have all of them."""
-        pairs = [each.partition("=") for each in label]
-        if not all(middle for _, middle, _ in pairs):
-            raise InvalidInputError("label must be NAME=VALUE")
         page = await self.store.sessions.list_sessions_page(
             **user,
             page_size=limit,
             cursor=cursor,
             order=order,
             include_state=False,
-            labels={name: value for name, _, value in pairs},
+            labels=values_by_name("label", label),
             updated_after=updated_after,
         )
         return SessionsPage(sessions=page.infos, unreadable=page.unreadable, next_cursor=page.next_cursor)

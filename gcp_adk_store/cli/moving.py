@@ -24,11 +24,10 @@ from gcp_adk_store.cli.place import (
     number_option,
     opened_file,
     time_option,
-    values_by_name,
     with_remedy,
 )
 from gcp_adk_store.cli.screen import CannotLookError, Number, Result, finish, progress
-from gcp_adk_store.model.keys import in_one_line
+from gcp_adk_store.model.keys import in_one_line, values_by_name
 
 if TYPE_CHECKING:
     from gcp_adk_store.moving import Report

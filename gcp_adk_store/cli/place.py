@@ -359,21 +359,6 @@ def given_id(name: str, *, required: bool = False, says: str) -> Callable[[Comma
     return click.option(name, _PARAMETERS[name], metavar="ID", required=required, help=says)
 
 
-def values_by_name(option: str, given: Iterable[str], *, form: str = "NAME=VALUE") -> dict[str, str]:
-    """Return the values of an *option* that is *given* several times in a *form*.
-
-    Raises:
-        InvalidInputError: one has no "=", or a name has two values.
-    """
-    found: dict[str, str] = {}
-    for name, equals, value in (each.partition("=") for each in given):
-        if not equals:
-            raise InvalidInputError(f"{option} {in_one_line(name[:80])} has no value: pass {form}")
-        if found.setdefault(name, value) != value:
-            raise InvalidInputError(f"{option} {in_one_line(name[:80])} has two values: pass one")
-    return found
-
-
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 

@@ -19,11 +19,10 @@ from gcp_adk_store.cli.place import (
     json_option,
     number_option,
     user_options,
-    values_by_name,
 )
 from gcp_adk_store.cli.screen import Number, Result, progress
 from gcp_adk_store.model.erasures import MAX_QUIET_S, ErasureReceipt
-from gcp_adk_store.model.keys import in_one_line, moment
+from gcp_adk_store.model.keys import in_one_line, moment, values_by_name
 
 if TYPE_CHECKING:
     from gcp_adk_store.erasure.pruning import Retention

@@ -29,12 +29,11 @@ from gcp_adk_store.cli.place import (
     page_options,
     session_options,
     time_option,
-    values_by_name,
 )
 from gcp_adk_store.cli.screen import Result, cell, progress, visible, waiting
 from gcp_adk_store.cli.session_actions import archive, redact, turn
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
-from gcp_adk_store.model.keys import in_one_line, moment
+from gcp_adk_store.model.keys import in_one_line, moment, values_by_name
 
 if TYPE_CHECKING:
     from google.adk.events import Event

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Self
@@ -214,3 +214,18 @@ def is_unicode(text: str) -> bool:
 def whole_text(text: str) -> str:
     """Return *text* with U+FFFD for lone surrogates."""
     return text if is_unicode(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def values_by_name(what: str, given: Iterable[str], *, form: str = "NAME=VALUE") -> dict[str, str]:
+    """Return what a person wrote as *what*, several times in a *form*.
+
+    Raises:
+        InvalidInputError: one has no "=", or a name has two values.
+    """
+    found: dict[str, str] = {}
+    for name, equals, value in (each.partition("=") for each in given):
+        if not equals:
+            raise InvalidInputError(f"{what} {in_one_line(name[:80])} has no value: pass {form}")
+        if found.setdefault(name, value) != value:
+            raise InvalidInputError(f"{what} {in_one_line(name[:80])} has two values: pass one")
+    return found

@@ -282,6 +282,7 @@ REFUSED: list[tuple[str, str, Any, int]] = [
     ("GET", f"{ADA}/sessions?limit=0", None, 422),
     ("GET", f"{ADA}/sessions?limit=201", None, 422),
     ("GET", f"{ADA}/sessions?label=x", None, 400),
+    ("GET", f"{ADA}/sessions?label=team=a&label=team=b", None, 400),
     ("GET", f"{ADA}/sessions?cursor=x", None, 400),
     ("GET", f"{SESSION}/events?cursor=x", None, 400),
     ("GET", f"{SESSION}/events?direction=up", None, 422),
