@@ -111,10 +111,11 @@ async def erase(
 
         from gcp_adk_store.bulk import EraseUsers  # noqa: PLC0415
 
-        ids = pipeline | "read users" >> beam.io.ReadFromText(users)
+        marked = _marked(users)
         done = (
-            ids
-            | "without a mark" >> beam.Map(_without_mark, _marked(users))
+            pipeline
+            | "read users" >> beam.io.ReadFromText(users)
+            | "without a mark" >> beam.Map(_without_mark, marked)
             | "given" >> beam.Filter(bool)
             | "once" >> beam.Distinct()
             | EraseUsers(store, app_name=job["app_name"], dry_run=dry_run, quiet_s=quiet_s)
@@ -176,14 +177,25 @@ _MARK: Final = "\ufeff"
 
 
 def _marked(files: str) -> frozenset[str]:
-    """Return the first lines of *files*, as Beam finds and reads them, that begin with the mark."""
+    """Return the first lines of *files*, as Beam finds and reads them, that begin with the mark.
+
+    Raises:
+        CannotLookError: there is no such file, or one cannot be read.
+    """
     from apache_beam.io.filesystems import FileSystems  # noqa: PLC0415  # of an extra
 
     firsts = []
     for found in FileSystems.match([files]):
         for each in found.metadata_list:
-            with FileSystems.open(each.path) as file:
-                firsts.append(file.readline().decode().rstrip("\r\n"))
+            try:
+                with FileSystems.open(each.path) as file:
+                    firsts.append(file.readline().decode().rstrip("\r\n"))
+            except OSError as exc:
+                raise CannotLookError(f"{each.path} cannot be read: {exc.strerror}") from exc
+            except UnicodeDecodeError as exc:
+                raise CannotLookError(f"{each.path} is not UTF-8") from exc
+    if not firsts:
+        raise CannotLookError(f"{files} does not exist; name a file with an id of a user in each line")
     return frozenset(first for first in firsts if first.startswith(_MARK))
 
 

@@ -98,6 +98,21 @@ def test_an_erasure_needs_a_yes(folder: Path, tmp_path: Path) -> None:
     assert 2 == len(lines(tmp_path, "receipts"))
 
 
+@pytest.mark.parametrize(
+    ("content", "says"), [(None, "does not exist"), ("u01\n".encode("utf-16"), "is not UTF-8")]
+)
+def test_an_erasure_names_a_file_that_cannot_be_read(
+    folder: Path, tmp_path: Path, content: bytes | None, says: str
+) -> None:
+    """And runs no job."""
+    users = tmp_path / "users"
+    if content is not None:
+        users.write_bytes(content)
+    refused = ran(folder, "erase", "--dry-run", str(users), str(tmp_path / "receipts"))
+
+    assert (2, True) == (refused.exit_code, f"{users} {says}" in refused.stderr), refused.output
+
+
 def test_a_mark_of_an_encoding_goes_only_where_a_file_begins(folder: Path, tmp_path: Path) -> None:
     """An id may begin with the same character: another user must not be erased in its place."""
     (tmp_path / "users-1").write_bytes("\ufeffu01\n\ufeffu02\n".encode())
