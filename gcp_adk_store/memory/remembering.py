@@ -121,13 +121,17 @@ class Remembering:
             del tasks[user]
 
     async def _work(self, loop: asyncio.AbstractEventLoop, user: UserKey) -> None:
-        while sessions := self._waiting.get(loop, {}).pop(user, None):
-            for key, events in sessions.items():
-                try:
-                    await self._remember(key, events)
-                except Exception as exc:  # noqa: BLE001  # also of the caller's function: the append is done
-                    self._followed.forget(lambda known, failed=key: known == failed)  # type: ignore[misc]
-                    telemetry.warn(logger, f"{key} waits for its next append to be remembered", exc)
+        waiting = self._waiting.get(loop, {})
+        while sessions := waiting.get(user):
+            key = next(iter(sessions))
+            try:
+                await self._remember(key, _pop(waiting, key))
+            # Also of the caller's function: the append is done. The event loop cancels this as it ends.
+            except (Exception, asyncio.CancelledError) as exc:
+                self._followed.forget(lambda known, failed=key: known == failed)  # type: ignore[misc]
+                telemetry.warn(logger, f"{key} waits for its next append to be remembered", exc)
+                if isinstance(exc, asyncio.CancelledError):
+                    raise
 
     async def _remember(self, key: SessionKey, events: Sequence[Event]) -> None:
         user: dict[str, Any] = {"app_name": key.app, "user_id": key.user}

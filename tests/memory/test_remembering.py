@@ -12,6 +12,7 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events import Event
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.runners import Runner
+from google.adk.sessions import Session
 from google.genai import types
 from pydantic import Field
 
@@ -124,6 +125,37 @@ async def test_an_append_succeeds_when_it_cannot_be_remembered(
     await store.sessions.flush()
 
     assert ["first", "second", "third"] == await listed(store)
+
+
+def test_what_an_event_loop_cut_off_as_it_ended_is_caught_up_with(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As that of a script that neither flushes nor closes, or of a worker with a loop for each call."""
+    store = Store.local(":memory:", index_on_append=True)
+    arrived = asyncio.Event()
+
+    async def never(writes: Sequence[Any]) -> None:
+        if any("memories" in write.path for write in writes):
+            arrived.set()
+            await asyncio.Event().wait()
+
+    async def cut_off() -> Session:
+        held = await store.sessions.create_session(session_id="s", **USER)
+        await store.sessions.append_event(held, said("first", author="agent"))
+        await arrived.wait()
+        return held
+
+    async def go_on(held: Session) -> list[str | None]:
+        await store.sessions.append_event(held, said("second"))
+        await store.sessions.flush()
+        return await listed(store)
+
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
+        before_commits(patch, never)
+        held = asyncio.run(cut_off())
+
+    assert any("waits for its next append to be remembered" in record.message for record in caplog.records)
+    assert ["first", "second"] == asyncio.run(go_on(held))
 
 
 async def test_an_event_that_no_memory_can_hold_keeps_no_other_from_being_remembered(
