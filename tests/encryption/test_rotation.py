@@ -74,6 +74,19 @@ def run(folder: Path, *words: str) -> Result:
     return CliRunner().invoke(command, [*words, "--local", str(folder)])
 
 
+def test_a_command_makes_no_key_of_a_store_that_exists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of a mistyped name would wrap the keys of new users, and no agent has it."""
+    asyncio.run(make(tmp_path / "store", LocalKeyWrapper.at(tmp_path / "key")))
+    monkeypatch.setenv("ADK_STORE_ENCRYPTION_KEY", str(tmp_path / "kye"))
+    refused = run(tmp_path / "store", "sessions", "list", "--app", "app")
+
+    assert (2, "") == (refused.exit_code, refused.stdout)
+    assert f"the key file {str(tmp_path / 'kye')!r} is not there; name it in ADK_STORE_E" in refused.stderr
+    assert not (tmp_path / "kye").exists()
+
+
 def test_the_commands_take_the_key_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
