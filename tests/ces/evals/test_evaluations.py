@@ -61,6 +61,7 @@ FIRST = [
 ]
 SECOND = [
     {"userInput": {"text": "Order 12"}},
+    {"expectation": {"toolCall": {"tool": "greet"}}},
     {"expectation": {"toolCall": LOOKED_UP}},
     {"expectation": {"mockToolResponse": ANSWERED}},
     {"expectation": {"updatedVariables": {"seen": True}}},
@@ -138,7 +139,8 @@ def test_an_exported_evaluation_is_read(tmp_path: Path) -> None:
 
     assert found.name == "An order"
     assert first == turn("turn 1", START, variables={"tier": "gold"}, says=("Hi \U0001f600",), calls=())
-    assert second == turn("turn 2", "Order 12", calls=(looked_up, handed_over), after={"seen": True})
+    calls = (ExpectedCall("greet", {}), looked_up, handed_over)
+    assert second == turn("turn 2", "Order 12", calls=calls, after={"seen": True})
 
 
 def golden(expected: dict[str, Any]) -> str:
