@@ -133,7 +133,7 @@ def test_a_callback_that_reads_a_raw_response_gets_its_result() -> None:
     """What it changes in place is beside that."""
     statements = (
         "found = tool_response.get('status')",
-        "tool_response['seen'] = 'absent' not in tool_response and 'result' in tool_response",
+        "tool_response['seen'] = 'absent' not in tool_response and 'status' in tool_response.get('result')",
         "return None if found is None else {'found': found}",
     )
     result = {"status": "open", "result": 1}
