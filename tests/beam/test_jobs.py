@@ -33,7 +33,7 @@ from tests.beam.conftest import lines
 from tests.moving.hardest import APP, fill
 from tests.support.lengths import at_length
 from tests.support.peak_memory import Peak
-from tests.support.stored import change, session_path
+from tests.support.stored import at_once, change, session_path
 
 Counts = Callable[..., dict[str, int]]
 APART = ("--direct_num_workers", at_length("1", "2"), "--direct_running_mode", "multi_processing")
@@ -42,35 +42,20 @@ APART = ("--direct_num_workers", at_length("1", "2"), "--direct_running_mode", "
 
 def listed(folder: Path, app: str = APP) -> list[tuple[str, str]]:
     """Return user and id of each session."""
-
-    async def look() -> list[tuple[str, str]]:
-        async with Store.local(folder) as store:
-            found = await store.sessions.list_sessions(app_name=app)
-            return sorted((one.user_id, one.id) for one in found.sessions)
-
-    return asyncio.run(look())
+    found = at_once(folder, lambda store: store.sessions.list_sessions(app_name=app))
+    return sorted((one.user_id, one.id) for one in found.sessions)
 
 
 def infos_of(folder: Path) -> list[SessionInfo]:
     """Return what a page says of each session."""
-
-    async def look() -> list[SessionInfo]:
-        async with Store.local(folder) as store:
-            return (await store.sessions.list_sessions_page(app_name=APP, page_size=100)).infos
-
-    return asyncio.run(look())
+    return at_once(folder, lambda store: store.sessions.list_sessions_page(app_name=APP, page_size=100)).infos
 
 
 def put(folder: Path, session: tuple[str, str], **fields: Any) -> None:
     """Set fields of a session document, past the service."""
-
-    async def write() -> None:
-        async with Store.local(folder) as store:
-            user, name = session
-            of = {"app_name": APP, "user_id": user, "session_id": name}
-            await change(store, session_path(of), fields)
-
-    asyncio.run(write())
+    user, name = session
+    path = session_path({"app_name": APP, "user_id": user, "session_id": name})
+    at_once(folder, lambda store: change(store, path, fields))
 
 
 @pytest.mark.parametrize("partitions", [1, 5, 256])
@@ -228,12 +213,8 @@ def test_memory_does_not_grow_with_sessions_and_events(
     def peak(sessions: int, events: int) -> int:
         folder = tmp_path / f"{sessions}-{events}"
         large = [event(chr(33 + number) * 66_000) for number in range(events)]
-
-        async def make() -> None:
-            async with Store.local(folder) as store:
-                await fill(store.sessions, [(f"u{number}", "s", large) for number in range(sessions)])
-
-        asyncio.run(make())
+        stories = [(f"u{number}", "s", large) for number in range(sessions)]
+        at_once(folder, lambda store: fill(store.sessions, stories))
         at = BulkStore(settings=StoreSettings(local=str(folder)))
         listing, reading = StoreDoFn(at, partial(_list, APP)), StoreDoFn(at, _read)
         listing.setup()

@@ -13,7 +13,7 @@ from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.model.keys import UserKey
 from tests.cli.conftest import HOSTILE, STEERING, done, follow
-from tests.support.stored import change
+from tests.support.stored import at_once, change
 from tools.benchmarks.memory_embedder import PartsEmbedder
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "ada"}
@@ -135,12 +135,8 @@ def test_what_lost_its_content_is_deleted(folder: Path, which: tuple[str, ...], 
 
 def test_memories_that_are_damaged_are_deleted_with_all(folder: Path) -> None:
     """As ``delete_user_memory`` deletes them; one of them cannot be found."""
-
-    async def damage() -> None:
-        async with Store.local(folder) as store:
-            await change(store, "adk_apps/app/adk_users/ada/adk_memories/head", {"format": 99})
-
-    done(damage())
+    head = "adk_apps/app/adk_users/ada/adk_memories/head"
+    at_once(folder, lambda store: change(store, head, {"format": 99}))
     one = run(folder, "delete", "--id", "a window", "--yes")
     every = run(folder, "delete", "--all", "--yes")
 

@@ -20,7 +20,7 @@ from tests.moving.hardest import APP, fill, hardest, many
 from tests.support.hanging import HANGS_S
 from tests.support.programs import ran
 from tests.support.ready_programs import ready_programs
-from tests.support.stored import change, session_path
+from tests.support.stored import at_once, change, session_path
 from tests.support.watching import once
 
 
@@ -37,12 +37,8 @@ def uri(folder: Path) -> str:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The folder of a store with three sessions."""
-
-    async def make() -> None:
-        async with Store.local(tmp_path / "one") as store:
-            await fill(store.sessions, [("ada", "s1", hardest()), ("bob", "s1", many(20)), ("bob", "s2", [])])
-
-    asyncio.run(make())
+    stories = [("ada", "s1", hardest()), ("bob", "s1", many(20)), ("bob", "s2", [])]
+    at_once(tmp_path / "one", lambda store: fill(store.sessions, stories))
     return tmp_path / "one"
 
 
@@ -218,13 +214,9 @@ def test_a_copy_that_follows_ends_after_a_last_pass(folder: Path, tmp_path: Path
         async with Store.local(other) as store:
             await once(store.sessions, lambda: store.sessions.get_session(**who), bool, **who)
 
-    async def write() -> None:
-        async with Store.local(folder) as store:
-            await fill(store.sessions, [("bob", "s3", many(2))])
-
     with subprocess.Popen([program, *follow], stdout=subprocess.PIPE) as running:
         asyncio.run(until_there("s2"))
-        asyncio.run(write())
+        at_once(folder, lambda store: fill(store.sessions, [("bob", "s3", many(2))]))
         asyncio.run(until_there("s3"))
         running.send_signal(signal.SIGINT)
         out, _ = running.communicate(timeout=60)
@@ -292,13 +284,8 @@ def test_parquet_files_do_not_go_to_standard_output(
 
 def test_what_cannot_be_read_is_named_and_the_rest_is_moved(folder: Path, tmp_path: Path) -> None:
     """By copies and exports, which end with 1, and by listings; each with the command that looks at it."""
-
-    async def damage() -> None:
-        async with Store.local(folder) as store:
-            path = session_path({"app_name": APP, "user_id": "bob", "session_id": "s1"})
-            await change(store, path, {"rev": "secret"})
-
-    asyncio.run(damage())
+    path = session_path({"app_name": APP, "user_id": "bob", "session_id": "s1"})
+    at_once(folder, lambda store: change(store, path, {"rev": "secret"}))
     place = ("--local", str(folder))
     says = "has a field of a wrong kind: rev is str"
     looking = f"gcp-adk-store fsck --local {folder} --app app --user bob --session s1"

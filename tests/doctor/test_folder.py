@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.doctor.findings import Finding, MemoryCounts, Probe, Status
 from gcp_adk_store.doctor.folder import FOLDER_CHECKS, FolderFacts, Mount, findings_of_folder, mount_of
 from gcp_adk_store.doctor.folder_examination import examine_folder
 from gcp_adk_store.doctor.measures import histogram
+from tests.support.stored import at_once
 
 DOCS = (Path(__file__).parents[2] / "docs/doctor.md").read_text()
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "ada", "session_id": "s1"}
@@ -44,12 +44,8 @@ HEALTHY = FolderFacts(
 def folder(tmp_path: Path) -> Path:
     """A store with one session, which is closed."""
     folder = tmp_path / "my store"
-
-    async def fill() -> None:
-        async with Store.local(folder) as store:
-            await store.sessions.create_session(**WHO, state={"letters": "x" * 50_000})
-
-    asyncio.run(fill())
+    state = {"letters": "x" * 50_000}
+    at_once(folder, lambda store: store.sessions.create_session(**WHO, state=state))
     return folder
 
 

@@ -3,8 +3,9 @@
 import asyncio
 import json
 import zlib
-from collections.abc import AsyncIterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 from google.adk.events import Event
 
@@ -16,6 +17,8 @@ from gcp_adk_store.model.keys import ArtifactKey, SessionKey
 from gcp_adk_store.moving.importing import SessionHeader, import_session
 from gcp_adk_store.testing.conformance.running import read
 
+T = TypeVar("T")
+
 _WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 
 
@@ -23,6 +26,16 @@ def session_path(who: Mapping[str, str], prefix: str = "adk") -> str:
     """Return the path of a session whose ids are names of documents as they are."""
     app, user, session = who["app_name"], who["user_id"], who["session_id"]
     return f"{prefix}_apps/{app}/{prefix}_users/{user}/{prefix}_sessions/{session}"
+
+
+def at_once(folder: Path, work: Callable[[Store], Awaitable[T]]) -> T:
+    """Return what *work* returns of the store in a folder, which is closed then, in a loop of its own."""
+
+    async def act() -> T:
+        async with Store.local(folder) as store:
+            return await work(store)
+
+    return asyncio.run(act())
 
 
 async def fields_of(store: Store, path: str) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 Show what ``gcp-adk-store template lint`` reads, prints, and ends with.
 """
 
-import asyncio
 import itertools
 import json
 import sys
@@ -15,13 +14,14 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store import Store, TemplateSettings
+from gcp_adk_store import TemplateSettings
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.templates.lint import Finding, lint_template
 from gcp_adk_store.templates.parsing import lines_and_columns
 from tests.support.hanging import ends
 from tests.support.lengths import at_length
 from tests.support.loop_work import counted_work
+from tests.support.stored import at_once
 
 TEMPLATES = st.text(st.sampled_from("{}{}$\\ ?:.ab-\n\"'"), max_size=30)
 
@@ -324,14 +324,9 @@ def test_a_session_that_is_not_named_by_three_parts_is_an_error(file: Path, sess
 
 def test_a_session_that_artifacts_cannot_have_is_compared_by_its_state(tmp_path: Path, file: Path) -> None:
     """Each artifact that the template names is missing there."""
-
-    async def make() -> None:
-        async with Store.local(tmp_path / "store") as store:
-            await store.sessions.create_session(
-                app_name="a", user_id="u", session_id="..", state={"user:name": "Ada"}
-            )
-
-    asyncio.run(make())
+    of: dict[str, Any] = {"app_name": "a", "user_id": "u", "session_id": ".."}
+    state = {"user:name": "Ada"}
+    at_once(tmp_path / "store", lambda store: store.sessions.create_session(**of, state=state))
     result = lint(str(file), "--session", "a/u/..", "--local", str(tmp_path / "store"))
 
     assert 0 == result.exit_code, result.output
