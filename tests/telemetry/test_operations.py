@@ -47,7 +47,7 @@ def calls_of(store: Store) -> Iterator[tuple[Callable[..., Any], dict[str, Any]]
         for method in public_methods(service):
             given = {"session_id": "s"} if "session_id" in options_of(method) else {}
             given |= {"to_filename": "copy"} if method.__name__ == "copy_artifact" else {}
-            yield method, arguments(method, GOOD, **given)
+            yield method, arguments(method, {**GOOD, "target": io.BytesIO()}, **given)
     of_file = {**SESSION, "filename": "f"}
     yield store.artifacts.save_artifact, {**of_file, "artifact": binary(LARGE)}
     yield store.artifacts.save_artifact_file, {**of_file, "source": io.BytesIO(LARGE)}
