@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
 from google.adk.events import Event, EventActions
 from google.genai import types
+from pydantic import BaseModel
 
 from gcp_adk_store import InvalidInputError, RedactorError, SessionLimits, Store
 from gcp_adk_store.testing.conformance.running import read
@@ -29,6 +33,28 @@ def masked(texts: Sequence[str]) -> list[str]:
 async def marked(texts: Sequence[str]) -> list[str]:
     """Mark each text, after the one before."""
     return [f"<{text}>" for text in texts]
+
+
+class Person(BaseModel):
+    """A model of an application, whose fields are called as some of ADK's are."""
+
+    name: str = CANARY
+    id: str = CANARY
+
+
+@dataclass
+class Note:
+    """What JSON makes a map of."""
+
+    name: str = CANARY
+
+
+class Shown(SimpleNamespace):
+    """What JSON cannot hold, so that its text is stored."""
+
+    def __repr__(self) -> str:
+        """Show the canary."""
+        return CANARY
 
 
 def everywhere() -> Event:
@@ -53,11 +79,18 @@ def everywhere() -> Event:
         author="agent",
         content=types.Content(role="model", parts=parts),
         error_message=CANARY,
-        custom_metadata={"note": CANARY},
-        output={"said": [CANARY]},
+        custom_metadata={"note": CANARY, "of": [Person(), Note()]},
+        output={"said": [CANARY, deque([CANARY])]},
         input_transcription=types.Transcription(text=CANARY),
         actions=EventActions(
-            state_delta={"key": CANARY, "user:key": {"a": [CANARY]}, "app:key": CANARY, "temp:key": CANARY},
+            state_delta={
+                "key": CANARY,
+                "user:key": {"a": [CANARY]},
+                "app:key": CANARY,
+                "temp:key": CANARY,
+                "objects": [Person(), Note(), deque([CANARY]), CANARY.encode()],
+                "shown": Shown(),
+            },
             agent_state={"step": CANARY},
             **newer,
         ),
@@ -67,7 +100,7 @@ def everywhere() -> Event:
 async def test_every_text_that_is_stored_went_through_all_redactors(tmp_path: Path) -> None:
     """A scan of the files finds none; the handle is equal to storage. Names and bytes stay."""
     async with Store.local(tmp_path, session_limits=LIMITS, redactors=[masked, marked]) as store:
-        session = await store.sessions.create_session(**WHO, state={"a": CANARY, "user:b": {"c": CANARY}})
+        session = await store.sessions.create_session(**WHO, state={"a": CANARY, "user:b": {"c": Note()}})
         event = everywhere()
         await store.sessions.append_event(session, event)
         await store.sessions.update_session_info(**WHO, title=f"about {CANARY}")
@@ -93,7 +126,10 @@ async def test_every_text_that_is_stored_went_through_all_redactors(tmp_path: Pa
     names = (kept.author, kept.content.role, call.id, call.name, blob.data, blob.mime_type)
     assert ("agent", "model", "c", "tool", b"d", "image/png") == names
     assert {"key": ["<***>", {"deep": "<***>"}]} == call.args
-    assert {"key", "user:key", "app:key"} == kept.actions.state_delta.keys()
+    assert {"key", "user:key", "app:key", "objects", "shown"} == kept.actions.state_delta.keys()
+    person, note, *others = kept.actions.state_delta["objects"]
+    assert ({"name": "<***>", "id": "<***>"}, {"name": "<***>"}) == (person, note)
+    assert [["<***>"], "<***>", "<***>"] == [*others, kept.actions.state_delta["shown"]]
 
 
 @pytest.mark.parametrize("durability", ["event", "turn"])

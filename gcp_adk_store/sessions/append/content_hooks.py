@@ -3,21 +3,28 @@
 import asyncio
 import enum
 import inspect
+import logging
+import sys
 import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from datetime import date, time, timedelta
+from types import NoneType
 from typing import Any, Final, TypeAlias
 
 from google.adk.events import Event
-from google.adk.sessions import State
 from google.genai import types
 from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from gcp_adk_store.codec.turns import content_of
 from gcp_adk_store.errors import InvalidInputError, RedactorError
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.model.internal_metadata import breaks_stamps, stamps_of
-from gcp_adk_store.model.json_values import fields_of
-from gcp_adk_store.model.state import own
+from gcp_adk_store.model.json_values import Bounds, fields_of
+from gcp_adk_store.model.state import own, persistent
+
+logger = logging.getLogger(__name__)
 
 _NAMES: Final = frozenset(
     {
@@ -29,34 +36,56 @@ _NAMES: Final = frozenset(
 )
 """Fields of ADK's models that hold names, ids and numbers. Keys of a tool's arguments are not such fields."""
 
+_OF_ADK: Final = ("google.", "fastapi.")
+"""How modules begin that have ADK's models; the models of an application have content in each field."""
 
-def map_content(event: Event, change: Callable[[str], str]) -> Event:
+_UNBOUNDED: Final = Bounds(values=sys.maxsize, size=sys.maxsize)
+"""What is too large is refused as it is encoded."""
+
+_WITHOUT_TEXTS: Final = (bool, int, float, bytes, date, time, timedelta, NoneType)
+
+
+def map_content(event: Event, delta: Mapping[str, Any], change: Callable[[str], str]) -> Event:
     """Return a copy of *event* with *change* applied to each text in it; *event* stays as it is.
 
-    These are the values of all fields, at any depth, but names, ids, keys, bytes, ``temp:`` state and stamps
-    of ADK's ``ToolCallIntegrityPlugin``.
+    Its state delta is stored as *delta*. The texts are the values of all fields, at any depth, but names,
+    ids, keys, bytes, ``temp:`` state and stamps of ADK's ``ToolCallIntegrityPlugin``.
     """
     stamps = {*stamps_of(event).values()}
     if stamps:
         change = _but(stamps, change)
     actions = event.actions
-    delta = map_state(actions.state_delta, change)
+    changed = map_state(actions.state_delta, delta, change)
     rest = map_values(actions.model_copy(update={"state_delta": {}}), change)
     mapped: Event = map_values(event.model_copy(update={"actions": None}), change)
-    return mapped.model_copy(update={"actions": rest.model_copy(update={"state_delta": delta})})
+    return mapped.model_copy(update={"actions": rest.model_copy(update={"state_delta": changed})})
 
 
 def _but(kept: AbstractSet[str], change: Callable[[str], str]) -> Callable[[str], str]:
     return lambda text: text if text in kept else change(text)
 
 
-def map_state(state: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
-    """Return *state* with *change* applied to each text in its values, except in those of ``temp:`` keys.
+def stored_values(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is stored of *state*; a warning in the log names what JSON cannot hold, but as a text.
+
+    Raises:
+        InvalidInputError: a key is not a string, or a value contains itself.
+    """
+    kept, warned = persistent(state, bounds=_UNBOUNDED)
+    for warning in warned:
+        logger.warning("%s", warning, extra=telemetry.log_fields())
+    return kept
+
+
+def map_state(
+    state: Mapping[str, Any], stored: Mapping[str, Any], change: Callable[[str], str]
+) -> dict[str, Any]:
+    """Return what is *stored* of *state* with *change* applied to each text, and ``temp:`` keys as they are.
 
     A map or a list that it leaves as it is stays the caller's own, as without redactors.
     """
     return {
-        key: value if key.startswith(State.TEMP_PREFIX) else own(value, map_values(value, change))
+        key: own(value, map_values(stored[key], change)) if key in stored else value
         for key, value in state.items()
     }
 
@@ -78,14 +107,20 @@ def map_values(value: Any, change: Callable[[str], str]) -> Any:  # noqa: PLR091
             return type(value)(map_values(item, change) for item in sorted(value, key=repr))
         case BaseModel():
             fields = {**value.__dict__, **(value.model_extra or {})}
+            names = _NAMES if type(value).__module__.startswith(_OF_ADK) else frozenset()
             return value.model_copy(
                 update={
                     name: map_values(item, change)
                     for name, item in fields.items()
-                    if item is not None and name not in _NAMES
+                    if item is not None and name not in names
                 }
             )
-    return value
+    if isinstance(value, _WITHOUT_TEXTS):
+        return value
+    try:
+        return map_values(to_jsonable_python(value, by_alias=False), change)
+    except PydanticSerializationError:
+        return value  # it is not stored
 
 
 ContentRedactor: TypeAlias = Callable[[Sequence[str]], Sequence[str] | Awaitable[Sequence[str]]]
@@ -123,7 +158,8 @@ class ContentHooks:
         Raises:
             RedactorError: a redactor failed, or took too long.
         """
-        redacted: Event = await self._apply(lambda change: map_content(event, change))
+        delta = stored_values(event.actions.state_delta)
+        redacted: Event = await self._apply(lambda change: map_content(event, delta, change))
         if not self._has_warned and breaks_stamps(event, redacted):
             self._has_warned = True
             warnings.warn(
@@ -141,7 +177,8 @@ class ContentHooks:
         Raises:
             RedactorError: as :meth:`of_event`.
         """
-        mapped: Mapping[str, Any] = await self._apply(lambda change: map_state(state, change))
+        stored = stored_values(state)
+        mapped: Mapping[str, Any] = await self._apply(lambda change: map_state(state, stored, change))
         return mapped
 
     async def of_values(self, value: Any) -> Any:
