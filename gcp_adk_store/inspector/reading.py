@@ -21,7 +21,7 @@ from gcp_adk_store.inspector.masking import Mask, json_text
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.internal_metadata import public_event
 from gcp_adk_store.model.json_values import fields_of
-from gcp_adk_store.model.keys import SessionKey, UserKey, moment
+from gcp_adk_store.model.keys import SessionKey, UserKey, moment, require_text
 from gcp_adk_store.model.session_fields import Turn
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState, merge_scopes
@@ -201,6 +201,7 @@ class Reader:
         start: str | None = None
         if after is not None:
             (start,) = decode_place_in(listing, after, str, of="apps, or of another app's users")
+            require_text(start, "after")
         names: list[str] = []
         for _ in range(2 * most):
             page = Page(field=None, descending=False, limit=1, after=None if start is None else (0.0, start))

@@ -206,7 +206,7 @@ class Ledger:
         except (sqlite3.Error, ValueError) as exc:  # of a name that no file has
             says = exc if isinstance(exc, sqlite3.Error) else "no file has this name"
             raise InvalidInputError(
-                f"{path!r} cannot be used as a ledger ({says}); name another file"
+                f"{os.fspath(path or '')!r} cannot be used as a ledger ({says}); name another file"
             ) from exc
         return ledger
 

@@ -13,6 +13,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, Point, Store
+from gcp_adk_store.codec.cursors import encode_place_in
 from gcp_adk_store.inspector import create_app
 from tests.inspector.story import CALM, CALM_PLACE, PDF, PNG, Read, client_of, followed, opened, seen
 from tests.support.small_pieces import set_numbers
@@ -591,6 +592,15 @@ async def test_what_is_not_there_is_reported(app: FastAPI) -> None:
         shown = await seen(app, page, parameters, status=status)
 
         assert shown.text, (page, parameters)
+
+
+@pytest.mark.emulators
+async def test_a_place_that_is_no_unicode_text_is_refused(adk_store: Store) -> None:
+    """Google's client would end with an error of its own."""
+    app = create_app(adk_store, authorize=lambda request, app, user: True)  # noqa: ARG005
+    after = encode_place_in("names below adk_apps/support", "\ud800")
+
+    assert "lone surrogate" in (await seen(app, "users", {"app": "support", "after": after}, 400)).text
 
 
 async def test_it_can_be_mounted_in_another_app(store: Store, calm: Session) -> None:

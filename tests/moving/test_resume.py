@@ -195,7 +195,7 @@ async def test_what_is_no_ledger_of_the_copy_is_refused(tmp_path: Path) -> None:
             before = sql.execute("SELECT name FROM sqlite_master").fetchall()
             for path, says in (
                 ("ledger", "another copy"),
-                ("text", "cannot be used"),
+                ("text", f"{str(tmp_path / 'text')!r} cannot be used"),
                 ("store.sqlite3", "is a database, and not a ledger"),
             ):
                 with pytest.raises(InvalidInputError, match=says):
