@@ -11,9 +11,16 @@ from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.codec.decode import decode_event
+from gcp_adk_store.codec.encode import SURROGATES_KEY
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError, StoreError
 from gcp_adk_store.kernel.calls import checks_arguments
-from gcp_adk_store.model.json_values import finite
+from gcp_adk_store.model.json_values import (
+    decode_surrogates,
+    encode_surrogates,
+    finite,
+    has_surrogates,
+    map_texts,
+)
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.moving.canonical import Digest, canonical_event, kept_state, plain_event
@@ -253,7 +260,7 @@ async def _put(record: Record, into: Target, on_conflict: OnConflict, report: Re
 def _header(record: Record) -> dict[str, Any]:
     header = record.header
     scopes = ScopedState(app=record.shared.app, user=record.shared.user, session=header.state)
-    return {
+    fields = {
         **header.key.ids,
         "create_time": header.create_time,
         "last_update_time": header.last_update_time,
@@ -262,6 +269,9 @@ def _header(record: Record) -> dict[str, Any]:
         "state": finite(merge_scopes(scopes)),
         "initial_state": None if header.initial is None else finite(dict(header.initial)),
     }
+    if has_surrogates(fields) and json.loads(json.dumps(fields)) != fields:  # escapes join two to a pair
+        return {**map_texts(fields, encode_surrogates), SURROGATES_KEY: True}
+    return fields
 
 
 def _record(header: Mapping[str, Any], lines: "_Lines", users: Mapping[str, str]) -> Record:
@@ -349,6 +359,8 @@ class _Lines:
             raise self.wrong(f"has more than {MAX_LINE_BYTES} bytes, the limit of a line")
         try:
             ((kind, content),) = json.loads(text).items()
+            if kind == "session" and content.get(SURROGATES_KEY) is True:
+                content = map_texts(content, decode_surrogates)
         except RecursionError:
             raise self.wrong("nests deeper than any event or state may") from None
         except (ValueError, AttributeError):

@@ -55,8 +55,8 @@ async def test_an_import_makes_what_was_exported() -> None:
 
 
 async def test_halves_of_surrogate_pairs_survive() -> None:
-    """In texts and in keys, also in keys alone, for which pydantic puts U+FFFD without an error."""
-    odd = event("a\ud83d", delta={"k\ud83d": ["\ude00"], "j\ud83e": 1})
+    """In texts and in keys, also in keys alone, for which pydantic puts U+FFFD, and side by side."""
+    odd = event("a\ud83d", delta={"k\ud83d": ["\ude00"], "j\ud83e": 1, "m": "\ud83d\ude00"})
     keys = event("a", delta={"l\ud83d": 1})
     async with Store.local(":memory:") as store, Store.local(":memory:") as other:
         await fill(store.sessions, [("u", "s", [odd, keys])])
