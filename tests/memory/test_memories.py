@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from google.adk.events import Event
+from google.adk.memory import BaseMemoryService, InMemoryMemoryService
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
 from google.genai import types
@@ -20,9 +21,12 @@ from gcp_adk_store.memory import reader as memory_reader
 from gcp_adk_store.model.payloads import Payload, PayloadOwner
 from tests.memory.conftest import USER, content, said
 from tests.support.clock import in_days
+from tests.support.documents import blocks
+from tests.support.lengths import at_length
 from tests.support.loop_work import counted_steps
 from tests.support.stored import change
 from tests.support.traces import in_folder, traces
+from tools.benchmarks.memory import compare
 
 HEAD = "adk_apps/app/adk_users/user/adk_memories/head"
 """The path of the document that has the newest memories."""
@@ -573,3 +577,47 @@ async def test_a_deleted_memory_stays_away_after_others_of_its_shard_ended(adk_s
         await other.add_events_to_memory(events=[lasting], **USER)
 
         assert 30 == len(await listed(another(adk_store_local)))
+
+
+async def test_the_blocks_of_the_memory_page_run(tmp_path: Path) -> None:
+    """All of them, in order, in one module."""
+    page: dict[str, Any] = {}
+    for block in blocks("docs/memory.md", "python"):
+        exec(compile(block, "docs/memory.md", "exec"), page)  # noqa: S102  # the page's own code
+    async with Store.local(":memory:") as store:
+        session = Session(id="s", events=[said("I booked a flight to Zürich"), said("tea")], **USER)
+        (found,) = await page["remember"](store, session)
+        assert found.endswith(" I booked a flight to Zürich")
+    for number, (opened, expected) in enumerate(
+        (
+            (page["open_store"], ["I prefer trains", "hello"]),
+            (page["open_store_of_facts"], ["I prefer trains"]),
+        )
+    ):
+        async with opened(f"{tmp_path}/{number}") as store:
+            held = await store.sessions.create_session(session_id="s", **USER)
+            for text in ("hello", "I prefer trains"):
+                await store.sessions.append_event(held, said(text))
+            await store.sessions.flush()
+            memories = (await store.memory.list_memories(**USER)).memories
+            assert expected == [each.content.parts[0].text for each in memories if each.content.parts]
+    async with page["open_store_with_vectors"](f"{tmp_path}/vectors") as store:
+        assert [] == await store.memory.search_memories(query="tea", **USER)  # the model is not asked
+        assert 0 == (await store.memory.reindex_memories(**USER)).memories
+
+
+SOME = ("English", "German", "Hindi", "Japanese", "Thai")
+
+
+async def test_answers_are_found_far_more_often_than_by_counting_words(adk_store_local: Store) -> None:
+    """At least one and a half times as often as by ADK's service in memory, in every script."""
+    services: dict[str, BaseMemoryService] = {
+        "ours": adk_store_local.memory,
+        "ADK's": InMemoryMemoryService(),
+    }
+    found = await compare(services, at_length(10, 40), languages=SOME)
+
+    assert found["ours"]["recall_at_10"] >= 0.9
+    assert found["ours"]["recall_at_10"] >= 1.5 * found["ADK's"]["recall_at_10"]
+    assert found["ours"]["mrr"] >= 1.5 * found["ADK's"]["mrr"]
+    assert all(recall >= 0.75 for recall, _ in found["ours"]["languages"].values())
