@@ -115,7 +115,7 @@ def test_the_decision_is_the_one_that_the_conditions_say(
     keep: int,
     labels: dict[str, str] | None,
 ) -> None:
-    """Each condition is checked alone, session by session; the newest that stay are those of each user."""
+    """Each condition is checked alone, session by session; the newest are those of a user with the labels."""
 
     async def pruned() -> tuple[list[SessionInfo], set[str]]:
         async with Store.local(":memory:") as store:
@@ -142,13 +142,13 @@ def test_the_decision_is_the_one_that_the_conditions_say(
     sessions, left = asyncio.run(pruned())
     now = time.time() + 100 * DAY_S
 
-    newest = sorted(sessions, key=lambda each: (each.last_update_time, each.session_id))[::-1]
+    labelled = [each for each in sessions if (labels or {}).items() <= each.labels.items()]
+    newest = sorted(labelled, key=lambda each: (each.last_update_time, each.session_id))[::-1]
     for each in sessions:
         is_kept = each in [other for other in newest if other.user_id == each.user_id][:keep]
         is_idle = idle is None or now - each.last_update_time > idle * DAY_S
         is_old = older is None or now - each.create_time > older * DAY_S
-        has_labels = (labels or {}).items() <= each.labels.items()
-        goes = has_labels and not is_kept and is_idle and is_old
+        goes = each in labelled and not is_kept and is_idle and is_old
         assert (each.session_id not in left) == goes
 
 
