@@ -108,18 +108,6 @@ async def test_bytes_of_any_size_come_back_whole_and_in_parts(store: Store, size
     assert {"adkStoreEncrypted", "b", "adkDisplayName"} <= metadata.keys()
 
 
-async def test_texts_files_elsewhere_and_json_come_back(store: Store) -> None:
-    """The user's own artifacts, too."""
-    uri = types.Part(file_data=types.FileData(file_uri="gs://other/there", mime_type="text/plain"))
-    json = types.Part(inline_data=types.Blob(data=b'{"a": 1}', mime_type="application/json"))
-    for number, part in enumerate((types.Part(text="words"), types.Part(text=""), json, uri)):
-        for filename in ("file", "user:file"):
-            await store.artifacts.save_artifact(**{**FILE, "filename": filename}, artifact=part)
-            assert part == await store.artifacts.load_artifact(**{**FILE, "filename": filename}), number
-            found = await store.artifacts.load_artifact(**{**FILE, "filename": filename}, version=number)
-            assert part == found
-
-
 async def test_nothing_of_an_artifact_is_in_the_clear_but_its_metadata(tmp_path: Path) -> None:
     """Without the setting its bytes are."""
     for artifacts in (True, False):

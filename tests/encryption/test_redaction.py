@@ -11,7 +11,7 @@ from gcp_adk_store.model.appends import digests_of
 from gcp_adk_store.testing.conformance.running import read
 from tests.encryption.conftest import LIMITS
 from tests.erasure.conftest import said
-from tests.erasure.test_redact import REDACTED, SECRET, WHO, numbered
+from tests.erasure.test_redact import SECRET, WHO, numbered
 from tests.support.traces import in_folder, traces
 
 REASON = "here-reason-here"
@@ -29,32 +29,6 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
             data = SECRET.encode() * 20 if number == 1 else b""
             await store.sessions.append_event(session, numbered(number, text, data=data, delta=delta))
         yield store
-
-
-async def texts_of(store: Store, session_id: str = "s") -> list[str | None]:
-    """Return the texts of the session's events as they are read."""
-    found = await store.sessions.get_session(**{**WHO, "session_id": session_id})
-    assert found is not None
-    contents = [event.content for event in found.events]
-    return [each.parts[0].text if each is not None and each.parts else None for each in contents]
-
-
-@pytest.mark.parametrize("number", [1, 8], ids=["in a segment, with payloads", "in the tail"])
-async def test_a_redacted_event_is_gone_and_its_history_is_proven(store: Store, number: int) -> None:
-    """From an encrypted segment or tail, with what it had in payloads and in the state."""
-    before = await texts_of(store)
-
-    redaction = await store.redact_event(**WHO, event_id=f"e{number}", reason=REASON, state=True)
-    again = await store.redact_event(**WHO, event_id=f"e{number}", reason=REASON, state=True)
-
-    after = await texts_of(store)
-    proof = await store.verify_session(**WHO)
-    assert [*before[:number], REDACTED, *before[number + 1 :], None] == after
-    assert (10, None) == (proof.events, proof.broken)
-    assert [(number, True)] == [(one.position, one.is_audited) for one in proof.redacted]
-    assert (("key", "large", "user:key") if number == 1 else ()) == redaction.state_removed
-    assert (redaction.sha256, False) == (again.sha256, again.is_new)
-    assert [] == [fault async for fault in store.check(full=True)]
 
 
 async def test_a_reason_is_content(store: Store, tmp_path: Path) -> None:

@@ -120,15 +120,6 @@ async def test_a_dry_run_counts_what_an_erasure_removes(filled: Store) -> None:
     assert all(erased.bytes for kind, erased in receipt.erased.items() if kind not in ("events", "artifacts"))
 
 
-async def test_a_user_who_is_not_there_gets_a_receipt_too(store: Store) -> None:
-    """One pass finds nothing."""
-    progress, receipt = await erase(store, "nobody")
-
-    assert [] == progress
-    assert ({}, 1) == (receipt.erased, receipt.passes)
-    assert 64 == len(receipt.subject)
-
-
 async def test_the_intent_names_nobody(filled: Store) -> None:
     """Neither its path nor its fields hold the ids of the user or the app."""
     async with aclosing(filled.erase_user(app_name=APP, user_id=USER)) as steps:

@@ -163,21 +163,6 @@ async def test_parts_are_mended(code: str, part: str, changed: dict[str, Any]) -
     assert [] == await stored.faults()
 
 
-async def test_a_wrong_time_of_the_newest_segment_does_not_change_the_session() -> None:
-    """Its events say which of both is right."""
-    stored = await CORPUS["sealed"]()
-    before = await session_of(stored)
-    *_, newest = (each for path, each in (await stored.documents()).items() if "s1/adk_segments" in path)
-    await change(stored, newest, running_max=1e9)
-    faults = await stored.faults()
-    assert ["FSCK204"] == [fault.code for fault in faults]
-
-    await stored.service.repair(faults)
-
-    assert [] == await stored.faults()
-    assert before.update_time == (await session_of(stored)).update_time
-
-
 async def test_a_note_that_would_remove_a_living_session_goes() -> None:
     """Otherwise the next deletion or collector removes its segments."""
     stored = await CORPUS["sealed"]()
@@ -204,20 +189,6 @@ async def test_a_writer_that_was_faster_wins_over_a_repair() -> None:
 
     assert [] == await stored.service.repair(faults)
     assert before == await session_of(stored) or before.fields == (await session_of(stored)).fields
-
-
-async def test_several_faults_of_a_document_are_mended_at_once() -> None:
-    """One commit sets all their fields."""
-    stored = await CORPUS["tail"]()
-    before = await session_of(stored)
-    wrong = {"rev": 99, "tail_bytes": 1, "last_update_time": 1.0, "state": {"kept": "a", "changed": 7}}
-    await change(stored, before, **wrong)
-
-    faults = await stored.faults()
-    await stored.service.repair(faults)
-
-    assert len(wrong) < len(faults), "both keys of the state"
-    assert before.fields == (await session_of(stored)).fields
 
 
 async def test_nothing_is_mended_that_a_person_must_decide() -> None:

@@ -92,18 +92,6 @@ async def test_an_event_that_cannot_be_stored_does_not_affect_the_others(
     assert session == await stored(service)
 
 
-async def test_an_event_that_is_appended_twice_at_once_is_stored_once(adk_store_local: Store) -> None:
-    """Both calls return it."""
-    service = adk_store_local.sessions
-    session = await service.create_session(**WHO)
-    twice = said(1)
-    events = [said(0), twice, twice, said(2)]
-
-    assert events == await outcomes(service, session, *events)
-    assert ["e0", "e1", "e2"] == [event.id for event in session.events]
-    assert session == await stored(service)
-
-
 def chain(failure: BaseException | None) -> Iterator[BaseException]:
     """Yield *failure*, and what was handled when it was raised, as a traceback shows them."""
     while failure is not None:

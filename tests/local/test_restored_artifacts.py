@@ -147,17 +147,6 @@ async def test_the_collector_finishes_a_restore_that_was_interrupted(store: Stor
     assert [] == [one async for one in store.find_garbage(older_than_s=3600)]
 
 
-async def test_a_restore_of_a_session_that_is_gone_changes_no_artifact(store: Store) -> None:
-    """A later session of the id has its own."""
-    await interrupted(store)
-    await store.sessions.delete_session(**WHO)
-    session = await store.sessions.create_session(**WHO)
-    await turn(store, session, 0)
-    await store.restore_session(**WHO, at=Point.position(0))
-
-    assert ["new", "made"] == [await load(store, name) for name in ("changed.txt", "made.txt")]
-
-
 async def test_a_session_that_can_have_no_artifacts_is_restored(store: Store) -> None:
     """ADK reserves its id for the user's own artifacts."""
     who = {**WHO, "session_id": "user"}

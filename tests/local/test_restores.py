@@ -81,15 +81,6 @@ async def test_handles_from_before_conflict(on_conflict: Any) -> None:
         assert again == await store.sessions.get_session(**WHO)
 
 
-async def test_an_event_that_was_cut_off_can_be_appended_again(store: Store) -> None:
-    """It is not taken for one that is stored."""
-    await fill(store, 5)
-    restored = await store.sessions.restore_session(**WHO, at=Point.position(3))
-    await store.sessions.append_event(restored, event(3))
-
-    assert ["e0", "e1", "e2", "e3"] == ids(await store.sessions.get_session(**WHO))
-
-
 async def test_a_point_that_keeps_everything_changes_nothing(store: Store) -> None:
     """Handles stay valid."""
     session = await fill(store, 5)
@@ -98,33 +89,6 @@ async def test_a_point_that_keeps_everything_changes_nothing(store: Store) -> No
 
     assert ["e0", "e1", "e2", "e3", "e4"] == ids(restored)
     assert 6 == len(session.events)
-
-
-async def test_what_is_cut_off_is_removed_with_its_payloads(store: Store) -> None:
-    """What the kept events and the state at the point refer to stays, whoever else refers to it."""
-    session = await fill(store, 5)
-    large = {"once": "x" * 200, "both": "y" * 200}
-    await store.sessions.append_event(session, event(5, data=b"kept" * 100, delta=large))
-    for number in range(6, 20):
-        data = b"kept" * 100 if number % 2 else b"%d" % number * 100
-        delta = {"once": "z" * 200, "later": "y" * 200}
-        await store.sessions.append_event(session, event(number, data=data, delta=delta))
-    storage = store.sessions._storage
-    before = await store.sessions._reader.stored(KEY)
-    assert before is not None
-    owner = storage.layout.session_payloads(KEY, before.epoch)
-    payloads = storage.payloads.at(storage.payloads.place)
-    restored = await store.sessions.restore_session(**WHO, at=Point.position(6))
-    after = await store.sessions._reader.stored(KEY)
-    assert after is not None
-    segments = await storage.documents.get(storage.layout.segments(KEY, after.epoch, range(after.sealed)))
-
-    assert {**large, "n": 4, "initial": True, "user:u": 1} == restored.state
-    assert 3 == len(await payloads.of(owner))
-    assert before.sealed > len(after.live)
-    assert len(after.live) == sum(one is not None for one in segments)
-    assert before.sealed + 1 == after.sealed
-    assert restored == await store.sessions.get_session(**WHO)
 
 
 async def test_cursors_go_on_in_what_is_where_it_was(store: Store) -> None:
@@ -156,21 +120,6 @@ async def test_an_iteration_over_a_restored_session_is_reported(store: Store) ->
         _ = [seen async for seen in reader]
 
     assert "e0" == first.event.id
-
-
-async def test_a_deleted_session_leaves_nothing_of_its_restores(store: Store) -> None:
-    """Neither segments nor notes."""
-    await fill(store, 40)
-    restored = await store.sessions.restore_session(**WHO, at=Point.position(20))
-    for number in range(40, 60):
-        await store.sessions.append_event(restored, event(number))
-    storage = store.sessions._storage
-    stored = await store.sessions._reader.stored(KEY)
-    assert stored is not None
-    await store.sessions.delete_session(**WHO)
-    segments = storage.layout.segments(KEY, stored.epoch, range(stored.sealed + 1))
-
-    assert not any(await storage.documents.get(segments))
 
 
 async def test_a_session_with_a_time_to_live_lives_on(store: Store) -> None:

@@ -69,18 +69,6 @@ async def test_what_is_refused_leaves_no_payload_and_no_segment_behind(
     assert held == await service.get_session(**WHO)
 
 
-async def test_the_same_content_is_stored_once(connect: Connect, raw_documents: Any) -> None:
-    """It is named by what it is."""
-    service = connect()
-    held = await service.create_session(**WHO)
-    for _ in range(3):
-        await service.append_event(held, picture(b"same" * (MIB // 2)))
-    chunks = [path for path in raw_documents() if "_chunks/" in path]
-
-    assert 3 == len(chunks)
-    assert held == await service.get_session(**WHO)
-
-
 @pytest.mark.emulators
 async def test_a_missing_or_damaged_payload_is_named(
     connect: Connect, project: str, raw_documents: Any

@@ -23,7 +23,6 @@ from gcp_adk_store.codec.names import (
     scope_prefix,
     upload_name,
     user_prefix,
-    version_of,
     version_prefix,
 )
 from gcp_adk_store.codec.objects import StoredObject, decode_file, encode_artifact, encode_file
@@ -140,12 +139,6 @@ def test_metadata_that_is_no_header_travels_as_json() -> None:
     assert custom == json.loads(payload.metadata["adkStoreJson"]) | {"plain": "text"}
 
 
-@given(KEYS, st.integers(0, 10**18))
-def test_any_artifacts_object_reports_its_version(artifact: ArtifactKey, version: int) -> None:
-    """Whatever its name holds before: digits and slashes too."""
-    assert version == version_of(object_name(artifact, version))
-
-
 def test_filenames_are_those_with_a_version() -> None:
     """A listing names each artifact once, nested ones too, and no stray object."""
     found = ["a/0", "a/1", "b/c/10", "a/0/2", "stray", "x/y", "user:u/0", "7", "d//3"]
@@ -192,14 +185,6 @@ def test_a_file_that_adk_saved_is_read(
 
     assert "gs://b/f" == found.file_uri
     assert file("gs://b/f", mime_type) == decode_file(found, "gs://b/f")
-
-
-@given(st.dictionaries(st.text(max_size=4), st.text(max_size=4), max_size=4))
-def test_metadata_keys_travel_as_headers(custom: dict[str, str]) -> None:
-    """No key on the wire needs more than printable ASCII."""
-    found, _ = saved(TEXT, custom)
-
-    assert all(name.isascii() and name.isprintable() for name in found.metadata)
 
 
 @pytest.mark.parametrize("part", [TEXT, blob(b"x", "a/b", "n"), file("gs://b/f", "a/b")])

@@ -104,30 +104,6 @@ def test_a_marker_from_elsewhere_is_none(text: str | None) -> None:
     assert Marker.parse(text) is None
 
 
-@pytest.mark.parametrize(
-    ("expiry", "read_time", "expected"),
-    [
-        (None, 9e9, False),
-        (Expiry(ttl_s=60, at=1767225600), 1767225599.999, False),
-        (Expiry(ttl_s=60, at=1767225600), 1767225600.0, True),
-        (Expiry(ttl_s=60, at=1767225600, parts_at=1767312000), 1767225600.0, True),
-        # It was written at 200, whatever the clock said that its end is of.
-        (Expiry(ttl_s=60, at=0), 259.999, False),
-        (Expiry(ttl_s=60, at=0), 260.001, True),
-    ],
-)
-def test_a_stored_session_ends_by_the_time_at_which_it_was_read(
-    expiry: Expiry | None,
-    read_time: float,
-    expected: bool,  # noqa: FBT001
-) -> None:
-    """One without a time to live never does, and that its parts are still kept does not count."""
-    found = replace(stored(), expiry=expiry, read_time=read_time)
-
-    assert expected is found.has_expired
-    assert expected is found.marker.has_expired(read_time)
-
-
 def test_a_handle_that_does_not_know_the_last_write_goes_by_the_end_it_knows() -> None:
     """Its next append finds out what others wrote."""
     overtaken = replace(ENDING, update_time="")

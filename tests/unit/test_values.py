@@ -221,35 +221,6 @@ def test_a_cursor_is_safe_in_a_url(cursor: str) -> None:
     assert {"cursor": [cursor], "n": ["1"]} == parse_qs(f"cursor={cursor}&n=1", strict_parsing=True)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "nonsense",
-        "=",
-        "!!!!",
-        "ü",
-        "\ud800",
-        "WzEuNSwidSIsInMiXQ",
-        base64.urlsafe_b64encode(b"\xff\xfe").decode(),
-        base64.urlsafe_b64encode(b"[1.5,").decode(),
-        base64.urlsafe_b64encode(b'["' + b"9" * 5000 + b'",' + b"9" * 5000 + b",0]").decode(),
-        None,
-        5,
-        b"WzEuNSwidSIsInMiXQ==",
-        pytest.param(base64.urlsafe_b64encode(b"[" * 100_000).decode(), id="deep"),
-    ],
-)
-def test_garbage_is_no_cursor(text: Any) -> None:
-    """What a caller hands in instead is refused by a typed error that shows no more than its start."""
-    with pytest.raises(InvalidInputError) as of_page:
-        page_of(text, listing=LISTING)
-    with pytest.raises(InvalidInputError) as of_event:
-        decode_event_cursor(text)
-
-    assert [refusal(text)] * 2 == [str(of_page.value), str(of_event.value)]
-
-
 @pytest.mark.parametrize("place", [("e1", -1, 0), ("e1", 0, -1), ("e1", -1, -1), ("e1", -(2**70), 5)])
 def test_a_place_before_the_beginning_is_refused(place: tuple[str, int, int]) -> None:
     """Counting from the end, as Python does, would return events in a wrong order."""
@@ -260,6 +231,11 @@ def test_a_place_before_the_beginning_is_refused(place: tuple[str, int, int]) ->
 
 
 @given(st.text() | JSON.map(encoded))
+@example("\ud800")
+@example("WzEuNSwidSIsInMiXQ")
+@example(base64.urlsafe_b64encode(b"\xff\xfe").decode())
+@example(base64.urlsafe_b64encode(b'["' + b"9" * 5000 + b'",' + b"9" * 5000 + b",0]").decode())
+@example(base64.urlsafe_b64encode(b"[" * 100_000).decode())
 def test_what_was_not_given_is_never_read(text: str) -> None:
     """No text gets further than a typed error, unless it is of a cursor's form."""
     for read, kinds in (
@@ -275,6 +251,6 @@ def kinds_in(text: str) -> tuple[type, ...]:
     """Return the types in the list that *text* encodes, none if it encodes something else."""
     try:
         place = json.loads(base64.urlsafe_b64decode(text.encode()))
-    except ValueError:
+    except (ValueError, RecursionError):
         return ()
     return tuple(map(type, place)) if isinstance(place, list) else ()
