@@ -61,28 +61,6 @@ async def info_of(service: SessionService, session_id: str = "s") -> SessionInfo
     return info
 
 
-async def test_a_new_session_has_no_turns(connect: Connect) -> None:
-    """Nor title, labels, message or origin; a session that does not exist has no info."""
-    service = connect()
-    made = await service.create_session(**WHO)
-
-    assert await info_of(service) == SessionInfo(
-        app_name=APP,
-        user_id=USER,
-        session_id="s",
-        title=None,
-        labels={},
-        events=0,
-        turns=0,
-        create_time=made.last_update_time,
-        last_update_time=made.last_update_time,
-        last_text=None,
-        origin=None,
-    )
-    assert await service.get_session_info(**{**WHO, "session_id": "none"}) is None
-    assert await service.get_session_info(**{**WHO, "session_id": " "}) is None
-
-
 @both
 async def test_turns_and_the_last_message_are_those_of_the_events(connect: Connect) -> None:
     """After every append, of handles with and without markers, over seals, whatever an event holds."""
