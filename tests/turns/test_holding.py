@@ -362,14 +362,14 @@ async def test_what_a_rewind_took_back_neither_asks_nor_answers(store: Store) ->
     """No model sees it any more."""
     held = await read(store.sessions, WHO)
     back = EventActions(rewind_before_invocation_id="second")
-    for event in (
+    for each in (
         calls("a"),
         Event(author="user", invocation_id="second"),
         response("a"),
         calls("b", author="helper"),
         Event(author="user", invocation_id="third", actions=back),
     ):
-        await store.sessions.append_event(held, event)
+        await store.sessions.append_event(held, each)
     assert 1 == await store.turns.repair(**WHO)
     found = await read(store.sessions, WHO)
     assert ["a"] == [one.id for one in found.events[-1].get_function_responses()]
