@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -9,7 +10,14 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import InvalidInputError, SessionMissingError, SessionService, Store, UnavailableError
+from gcp_adk_store import (
+    InvalidInputError,
+    SessionConflictError,
+    SessionMissingError,
+    SessionService,
+    Store,
+    UnavailableError,
+)
 from gcp_adk_store.settings import MEMORY
 from gcp_adk_store.testing.conformance.running import read
 from tests.support.local_commits import before_commits, events_in
@@ -82,7 +90,8 @@ async def test_a_runners_turn_of_six_events_takes_two_commits(
     turn = asyncio.create_task(take_turn(speaking, user="user", session="session"))
     try:
         async with asyncio.timeout(60):
-            while len(service._appender._pending._tasks) < 6:  # noqa: ASYNC110  # the runner makes them in this loop
+            pending = service._appender._pending._tasks
+            while sum(map(len, pending.values())) < 6:  # noqa: ASYNC110  # the runner makes them in this loop
                 await asyncio.sleep(0)
     finally:
         commits.may_go.set()
@@ -145,6 +154,21 @@ async def test_a_failure_that_no_append_raised_is_raised_by_flush_once(
         await service.flush()
     await service.flush()
     await service.flush_session(**WHO)
+
+
+def test_an_event_that_an_event_loop_left_when_it_was_closed_is_not_passed_over() -> None:
+    """The next append through its handle is refused, as after any other failure."""
+    sessions = Store.local(MEMORY, durability="turn").sessions
+    with closing(asyncio.new_event_loop()) as loop:
+        held = loop.run_until_complete(sessions.create_session(**WHO))
+        loop.run_until_complete(sessions.append_event(held, step(0)))
+        left = asyncio.all_tasks(loop)
+    for task in left:
+        task.get_coro().close()  # else Python says later that nobody awaited it
+
+    with pytest.raises(SessionConflictError, match="an event that was appended before was cancelled"):
+        asyncio.run(sessions.append_event(held, step(1)))
+    assert [] == asyncio.run(read(sessions, WHO)).events
 
 
 async def test_an_event_that_cannot_be_stored_is_refused_at_once(service: SessionService) -> None:

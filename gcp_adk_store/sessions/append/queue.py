@@ -150,14 +150,25 @@ class PendingAppends:
         self._store = store
         self._deferred: dict[tuple[asyncio.AbstractEventLoop, SessionKey], list[QueuedAppend]] = {}
         self._idle: dict[tuple[asyncio.AbstractEventLoop, SessionKey], asyncio.Task[None]] = {}
-        self._tasks: dict[asyncio.Task[Event], Waiting] = {}
+        self._tasks: dict[asyncio.AbstractEventLoop, dict[asyncio.Task[Event], Waiting]] = {}
         self._failures: dict[int, _Failure] = {}
         self._left = _LeftFailures()
 
     def add(self, key: SessionKey, waiting: QueuedAppend, task: "asyncio.Task[Event]") -> None:
         """Remember that *task* stores *waiting*, which is in its handle."""
-        self._tasks[task] = key, waiting
+        self._tasks.setdefault(waiting.loop, {})[task] = key, waiting
         task.add_done_callback(self._end)
+
+    def let_go(self) -> None:
+        """Let the appends fail that event loops left when they ended: nothing runs them any more."""
+        left = [pair for loop, mine in [*self._tasks.items()] if loop.is_closed() for pair in mine.values()]
+        for place in [place for place in [*self._deferred] if place[0].is_closed()]:
+            left += [(place[1], waiting) for waiting in self._deferred.pop(place)]
+            self._idle.pop(place, None)
+        for key, waiting in left:
+            self._tasks.pop(waiting.loop, None)
+            if not waiting.is_stored:
+                self.fail(key, waiting, asyncio.CancelledError())
 
     def defer(self, key: SessionKey, waiting: QueuedAppend, *, until_idle: bool) -> None:
         """Let *waiting*, which is in its handle, begin with those that follow, or when nothing else runs."""
@@ -201,18 +212,15 @@ class PendingAppends:
         for place, deferred in [*self._deferred.items()]:
             if place[0] is loop and any(concerns(place[1], waiting) for waiting in deferred):
                 self.begin(place[1])
-        tasks = [
-            task
-            for task, (key, waiting) in self._tasks.items()
-            if waiting.loop is loop and concerns(key, waiting)
-        ]
-        if tasks:
+        mine = self._tasks.get(loop, {})
+        if tasks := [task for task, (key, waiting) in mine.items() if concerns(key, waiting)]:
             await asyncio.wait(tasks)
 
     def is_full(self, key: SessionKey, *, most_bytes: int) -> bool:
         """Return whether appends to a session should wait for those before them."""
-        sizes = [waiting.size for other, waiting in self._tasks.values() if other == key]
-        sizes += [waiting.size for waiting in self._deferred.get((asyncio.get_running_loop(), key), ())]
+        loop = asyncio.get_running_loop()
+        sizes = [waiting.size for other, waiting in self._tasks.get(loop, {}).values() if other == key]
+        sizes += [waiting.size for waiting in self._deferred.get((loop, key), ())]
         return len(sizes) >= MOST_PENDING or sum(sizes) >= most_bytes
 
     def fail(self, key: SessionKey, waiting: QueuedAppend, failure: BaseException) -> None:
@@ -271,7 +279,10 @@ class PendingAppends:
             raise failure.error()
 
     def _end(self, task: "asyncio.Task[Event]") -> None:
-        key, waiting = self._tasks.pop(task)
+        mine = self._tasks[task.get_loop()]
+        key, waiting = mine.pop(task)
+        if not mine:
+            del self._tasks[task.get_loop()]
         if task.cancelled():
             self.fail(key, waiting, asyncio.CancelledError())
         elif (failure := task.exception()) is not None:

@@ -89,6 +89,7 @@ class Appender:
     async def flush(self) -> None:
         """Wait for the running appends of this event loop; the service's ``flush`` has the errors."""
         await paced()  # the calls that were requested earlier begin first
+        self._pending.let_go()
         await self._pending.stored(lambda _, __: True)
         await self._under_way.wait(lambda _, __: True)
         if self.follower is not None:
@@ -122,6 +123,7 @@ class Appender:
         that is stored in the inbox, and a final response, which the run itself holds back.
         """
         session, event, hold = mine.session, mine.event, mine.hold
+        self._pending.let_go()
         self._pending.require_whole(session)
         is_run = hold is not None and hold.defers
         is_message = hold is not None and hold.claims(event)
