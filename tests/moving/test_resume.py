@@ -211,6 +211,7 @@ async def test_what_is_no_ledger_of_the_copy_is_refused(tmp_path: Path) -> None:
         ({"follow": True}, "follow must be an Event or None, not bool"),
         *(({"interval_s": given}, "interval_s is") for given in (0, -1, math.inf, math.nan)),
         ({"resume": "a\0b"}, "cannot be used as a ledger"),
+        ({"resume": Path("/")}, "^'/' cannot be used as a ledger"),
         ({"source": "http://["}, "a malformed host"),
         ({"source": 5}, "a int is not a store"),
         ({"target": None}, "a NoneType is not a store"),
