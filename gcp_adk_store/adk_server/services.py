@@ -218,13 +218,27 @@ def only_store() -> Store:
     """Return a store of the session service and the artifact service that URIs of this process name.
 
     Raises:
-        RuntimeError: it uses no session service, or several, or several artifact services.
+        RuntimeError: it uses no session service, or several, or several artifact services, or keeps memories
+            or tasks elsewhere than sessions, where the store would not erase them.
     """
     with _guard:
         artifacts = [service for _, service in _made if isinstance(service, ArtifactService)]
+        places = {_place_of(asked) for asked, service in _made if not isinstance(service, ArtifactService)}
     if len(artifacts) > 1:
         raise RuntimeError(f"this process uses {len(artifacts)} artifact services of URIs; pass store=")
+    if len(places) > 1:
+        raise RuntimeError(
+            f"the URIs of this process keep sessions, memories and tasks in {len(places)} places, and a "
+            "store has one; pass store=, or give them one database and prefix"
+        )
     return Store(sessions=only_session_service("store"), artifacts=artifacts[0] if artifacts else None)
+
+
+def _place_of(asked: Mapping[str, Any]) -> tuple[str | None, str, str]:
+    """Return the folder or the database, and the prefix, of a service that was *asked* for."""
+    place = {name: asked[name] for name in ("local", "database", "prefix") if asked.get(name)}
+    named = StoreSettings(**place)
+    return named.local, named.database, named.prefix
 
 
 async def close_services() -> None:

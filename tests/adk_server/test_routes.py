@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,10 +12,17 @@ from google.adk.events import Event, EventActions
 from google.genai import types
 
 from gcp_adk_store import GcsArtifactService, InvalidInputError, Store
-from gcp_adk_store.adk_server import add_store_routes, follow_sessions, one_turn_at_a_time
+from gcp_adk_store.adk_server import (
+    add_store_routes,
+    follow_sessions,
+    memory_service,
+    one_turn_at_a_time,
+    session_service,
+)
 from gcp_adk_store.model.erasures import digest_of
 from gcp_adk_store.testing.conformance.running import read
 from tests.services.test_artifact_links import signing_credentials
+from tests.support.server_end import close_services
 
 APP = "notes"
 ADA = f"/store/apps/{APP}/users/ada"
@@ -344,6 +352,20 @@ async def test_an_app_without_uris_is_told_which_argument_it_lacks(
                 answer = await client.request(**asked)
 
     assert (500, False) == (answer.status_code, "URI" in answer.text)
+
+
+async def test_routes_on_uris_of_several_places_are_refused(tmp_path: Path) -> None:
+    """An erasure would leave the memories, and its receipt would not say so."""
+    session_service(f"firestore+local://{tmp_path}?prefix=one")
+    memory_service(f"firestore+local://{tmp_path}")
+    add_store_routes(app := FastAPI(), authorize=authorize)
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://app", headers={"x-user": "ada"}
+    ) as client:
+        with pytest.raises(RuntimeError, match="in 2 places, and a store has one; pass store="):
+            await client.delete(ADA)
+    await close_services()
 
 
 @pytest.mark.parametrize(
