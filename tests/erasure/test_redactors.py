@@ -132,6 +132,18 @@ async def test_every_text_that_is_stored_went_through_all_redactors(tmp_path: Pa
     assert [["<***>"], "<***>", "<***>"] == [*others, kept.actions.state_delta["shown"]]
 
 
+async def test_what_redactors_cannot_read_is_refused_in_an_event() -> None:
+    """An iterator can be read once; of state, they get what is stored."""
+    async with Store.local(":memory:", redactors=[masked]) as store:
+        session = await store.sessions.create_session(**WHO, state={"a": iter([CANARY])})
+        for value in (iter([CANARY]), Shown(), deque([b"\xff"])):
+            with pytest.raises(InvalidInputError, match=f"holds a {type(value).__name__}, which redactors"):
+                await store.sessions.append_event(session, Event(author="agent", output={"a": value}))
+
+    assert {"a": ["***"]} == session.state
+    assert [] == session.events
+
+
 @pytest.mark.parametrize("durability", ["event", "turn"])
 async def test_the_event_of_the_caller_loses_its_temporary_state_alone(
     durability: Literal["event", "turn"],

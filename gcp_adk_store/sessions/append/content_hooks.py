@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from google.adk.events import Event
 from google.genai import types
 from pydantic import BaseModel
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import to_jsonable_python
 
 from gcp_adk_store.codec.turns import content_of
 from gcp_adk_store.errors import InvalidInputError, RedactorError
@@ -115,12 +115,24 @@ def map_values(value: Any, change: Callable[[str], str]) -> Any:  # noqa: PLR091
                     if item is not None and name not in names
                 }
             )
-    if isinstance(value, _WITHOUT_TEXTS):
-        return value
+    return value if isinstance(value, _WITHOUT_TEXTS) else map_values(_as_json(value), change)
+
+
+def _as_json(value: Any) -> Any:
+    """Return another object as JSON has it.
+
+    Raises:
+        InvalidInputError: JSON cannot hold it, or it can be read once, and redactors read it twice.
+    """
     try:
-        return map_values(to_jsonable_python(value, by_alias=False), change)
-    except PydanticSerializationError:
-        return value  # it is not stored
+        if not isinstance(value, Iterator):
+            return to_jsonable_python(value, by_alias=False)
+    except (ValueError, RecursionError):
+        pass
+    raise InvalidInputError(
+        f"an event holds a {type(value).__name__}, which redactors cannot read before it is stored: pass "
+        "texts, numbers, lists and maps"
+    )
 
 
 ContentRedactor: TypeAlias = Callable[[Sequence[str]], Sequence[str] | Awaitable[Sequence[str]]]
