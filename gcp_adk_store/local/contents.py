@@ -146,7 +146,7 @@ class FileContents:
             try:
                 with names.path(content).open("rb") as file:
                     file.seek(start)
-                    return file.read(end - start)
+                    return file.read(min(end, os.fstat(file.fileno()).st_size) - start)
             except FileNotFoundError:
                 return None
 

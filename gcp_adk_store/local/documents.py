@@ -23,7 +23,7 @@ from gcp_adk_store.codec.writes import (
     order_of,
     value_at,
 )
-from gcp_adk_store.errors import StoreError
+from gcp_adk_store.errors import StoredDataError, StoreError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.kernel.ports import ConditionFailedError, TargetExistsError
@@ -345,6 +345,8 @@ class _Reader:
         """Return the document of a row, with its content only if that is asked for."""
         row_id, key, update_time, fields, pieces = row
         path = path_of(key)
+        if not isinstance(update_time, int):
+            raise StoredDataError(f"{path} has a damaged time: restore a backup")
         found = _read(sql, row_id, Encoded(fields, pieces, None), self.paths, path)
         return Document(
             path=path,
@@ -373,7 +375,7 @@ def _if_changed(
 ) -> tuple[int, Document | None]:
     """Return the time of a document, and the document unless its time is the one that was *seen*."""
     found = sql.execute("SELECT update_time FROM documents WHERE key = ?", (key,)).fetchone()
-    time = 0 if found is None else int(found[0])
+    time: int = 0 if found is None else found[0]
     return time, None if time == seen else reader.at(sql, key)
 
 

@@ -60,8 +60,15 @@ def parent_of(key: bytes) -> tuple[bytes, str]:
 
 
 def path_of(key: bytes) -> str:
-    """Return the path that :func:`document_key` encoded."""
-    return key.replace(_END, b"/").replace(_ZERO, b"\0").decode()
+    """Return the path that :func:`document_key` encoded.
+
+    Raises:
+        StoredDataError: it encoded none, as SQLite takes any value in a column.
+    """
+    try:
+        return key.replace(_END, b"/").replace(_ZERO, b"\0").decode()
+    except (AttributeError, TypeError, UnicodeDecodeError) as exc:
+        raise StoredDataError("a row of a document has a damaged key: restore a backup") from exc
 
 
 def below(key: bytes) -> tuple[bytes, bytes]:

@@ -1,10 +1,12 @@
 """The table of objects: pure steps on a connection, each within the caller's transaction."""
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from google.adk.platform import time as platform_time
 
@@ -14,6 +16,7 @@ from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.local.encoding import micros
 
 _FORBIDDEN_PREFIX: Final = ".well-known/acme-challenge/"
+_CONTENT: Final = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +53,31 @@ class Row:
         """Return the object of a row.
 
         Raises:
-            StoredDataError: its metadata is damaged.
+            StoredDataError: a column is damaged.
         """
-        values: list[object] = list(columns)
-        name, metadata = values[0], values[8]
-        assert isinstance(name, bytes)  # noqa: S101  # as the schema says
-        assert isinstance(metadata, str)  # noqa: S101  # as the schema says
-        try:
-            values[0], values[8] = name.decode(), json.loads(metadata)
-        except (ValueError, RecursionError) as exc:
-            raise StoredDataError(f"the row of object {name!r:.200} is damaged: restore a backup") from exc
-        return cls(*values)  # type: ignore[arg-type]  # as the schema says
+        values: list[Any] = list(columns)
+        name = values[0]
+        row: Self | None = None
+        with suppress(ValueError, TypeError, AttributeError, RecursionError):
+            values[0], values[8] = name.decode(), json.loads(values[8])
+            row = cls(*values)
+        if row is None or not row._is_whole:
+            raise StoredDataError(f"the row of object {name!r:.200} is damaged: restore a backup")
+        return row
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether each column has its kind: SQLite takes any. The content names a file of this folder."""
+        metadata: Any = self.metadata
+        times = (self.create_time, self.update_time, self.custom_time or 0)
+        numbers: Iterable[object] = (self.generation, self.metageneration, self.size, *times)
+        texts: Iterable[object] = (self.content, self.crc32c, self.md5, self.content_type)
+        return (
+            isinstance(metadata, dict)
+            and all(isinstance(each, int) for each in numbers)
+            and all(isinstance(each, str) for each in (*texts, *metadata.values()))
+            and _CONTENT.fullmatch(self.content) is not None
+        )
 
     def stored(self, *, hashes: bool = True) -> StoredObject:
         """Return what the port says of it."""

@@ -191,17 +191,28 @@ async def test_a_damaged_row_is_named(documents: LocalDocuments, path: Path) -> 
     damages = {
         "fields": ["{", "[]", "null", '{"a":{"__time__":[]}}', "[" * 100_000],
         "pieces": ["{", '{"t":["a",[9]]}', '{"t":["b",[6]]}', "[" * 100_000, "[[1]]", "5"],
+        "update_time": ["x", ""],
     }
     for column, texts in damages.items():
         for text in texts:
             await put(documents, Delete(path=ONE), Write(path=ONE, fields={"a": 1, "t": ["secret"]}))
             with closing(sqlite3.connect(path)) as sql, sql:
-                sql.execute(f"UPDATE documents SET {column} = ?", (text,))  # noqa: S608  # one of two names
+                sql.execute(f"UPDATE documents SET {column} = ?", (text,))  # noqa: S608  # one of these names
             with pytest.raises(StoredDataError, match=ONE) as caught:
                 await documents.get([ONE])
             assert "secret" not in str(caught.value)
             with pytest.raises(StoredDataError, match=ONE):
                 await documents.get([ONE], fields=["t"])
+
+
+@pytest.mark.parametrize("key", ["x", b"\xff", 1.5])
+async def test_a_damaged_key_of_a_row_is_an_error(documents: LocalDocuments, path: Path, key: object) -> None:
+    """It is no path; what finds no row by its key does not see it."""
+    await put(documents, Write(path=ONE, fields={"a": 1}))
+    with closing(sqlite3.connect(path)) as sql, sql:
+        sql.execute("UPDATE documents SET key = ?", (key,))
+    with pytest.raises(StoredDataError, match="a row of a document has a damaged key: restore a backup"):
+        await documents.query("", "apps")
 
 
 def exact(value: Any) -> str:

@@ -201,14 +201,49 @@ class TestObjects:
         assert all(data == data[:3] * 1000 for data in seen)
 
 
-@pytest.mark.parametrize("metadata", ["{", "", "[" * 100_000])
-async def test_a_damaged_row_of_an_object_is_named(on_disk: Kept, folder: Path, metadata: str) -> None:
-    """A typed error, without the metadata."""
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *(("metadata", value) for value in ("{", "", "[" * 100_000, "[]", '{"a": 1}', b"\xff")),
+        *(("content", value) for value in ("../../other", "/etc/hostname", "", b"x")),
+        *((name, "x") for name in ("generation", "metageneration", "size", "create_time", "custom_time")),
+    ],
+)
+async def test_a_damaged_row_of_an_object_is_named(
+    on_disk: Kept, folder: Path, column: str, value: object
+) -> None:
+    """A typed error, without the value."""
     await on_disk.objects.create("one", FIELDS)
     with closing(sqlite3.connect(folder / "store.sqlite3")) as sql, sql:
-        sql.execute("UPDATE objects SET metadata = ?", (metadata,))
+        sql.execute(f"UPDATE objects SET {column} = ?", (value,))  # noqa: S608  # one of these names
     with pytest.raises(StoredDataError, match="'one' is damaged: restore a backup"):
         await on_disk.objects.info("one")
+
+
+async def test_a_row_leads_to_no_file_outside_of_the_folder(
+    on_disk: Kept, folder: Path, tmp_path: Path
+) -> None:
+    """A folder may be somebody else's: what it names is neither shown nor removed."""
+    other = tmp_path / "other"
+    other.write_text("secret")
+    await on_disk.objects.create("one", FIELDS)
+    with closing(sqlite3.connect(folder / "store.sqlite3")) as sql, sql:
+        sql.execute("UPDATE objects SET content = ?, size = 6", (f"{other}",))
+    with pytest.raises(StoredDataError, match="is damaged"):
+        await on_disk.objects.read("one", generation=None, part=(0, 6))
+    with pytest.raises(StoredDataError, match="is damaged"):
+        await on_disk.objects.delete("one", generation=None)
+
+    assert "secret" == other.read_text()
+
+
+async def test_a_size_beyond_the_file_takes_no_memory(on_disk: Kept, folder: Path) -> None:
+    """Only the bytes that are there are read."""
+    await on_disk.objects.create("one", FIELDS)
+    with closing(sqlite3.connect(folder / "store.sqlite3")) as sql, sql:
+        sql.execute("UPDATE objects SET size = ?", (2**62,))
+    with pytest.raises(StoredDataError, match="do not match their checksum"):
+        await on_disk.objects.read("one", generation=None)
 
 
 WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id": "session", "filename": "f"}
