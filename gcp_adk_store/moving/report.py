@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -223,34 +223,32 @@ class Ledger:
 
     def take_along(self, also: str) -> None:
         """Remember what is copied beside sessions; other things than before have no user finished."""
-        known = self._sql.execute("SELECT value FROM facts WHERE name = 'also'").fetchone()
+        known = self._run("SELECT value FROM facts WHERE name = 'also'").fetchone()
         if (known[0] if known else "") != also:
-            self._sql.execute("DELETE FROM users")
-            self._sql.execute("INSERT OR REPLACE INTO facts VALUES ('also', ?)", (also,))
+            self._run("DELETE FROM users")
+            self._run("INSERT OR REPLACE INTO facts VALUES ('also', ?)", (also,))
 
     def entry(self, user: str, session: str) -> Entry | None:
         """Return what is known of a session."""
-        found = self._sql.execute(
+        found = self._run(
             "SELECT stamp, events, digest FROM sessions WHERE user = ? AND session = ?", (user, session)
         ).fetchone()
         return None if found is None else Entry(stamp=found[0], events=found[1], digest=found[2])
 
     def finish(self, user: str, session: str, entry: Entry, *, listed: int) -> None:
         """Remember that a session is in the target, and the pass that listed it."""
-        self._sql.execute(
+        self._run(
             "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)",
             (user, session, entry.stamp, entry.events, entry.digest, listed),
         )
 
     def still_listed(self, user: str, session: str, *, listed: int) -> None:
         """Remember the pass that listed a session which has not changed."""
-        self._sql.execute(
-            "UPDATE sessions SET listed = ? WHERE user = ? AND session = ?", (listed, user, session)
-        )
+        self._run("UPDATE sessions SET listed = ? WHERE user = ? AND session = ?", (listed, user, session))
 
     def forget(self, user: str, session: str) -> None:
         """Forget a session that the target does not have any more."""
-        self._sql.execute("DELETE FROM sessions WHERE user = ? AND session = ?", (user, session))
+        self._run("DELETE FROM sessions WHERE user = ? AND session = ?", (user, session))
 
     def unlisted(self, *, listed: int) -> Iterator[tuple[str, str, Entry]]:
         """Yield user, session and entry of what pass *listed* of this call did not list.
@@ -258,24 +256,38 @@ class Ledger:
         Another pass may have listed it last: one before a failure, or of an earlier call.
         """
         rows = "SELECT user, session, stamp, events, digest FROM sessions WHERE listed != ?"
-        for user, session, stamp, events, digest in self._sql.execute(rows, (listed,)).fetchall():
+        for user, session, stamp, events, digest in self._run(rows, (listed,)).fetchall():
             yield user, session, Entry(stamp=stamp, events=events, digest=digest)
 
     def has_shared(self, user: str) -> bool:
         """Return whether what *user* has beside sessions is in the target as it was when these were."""
-        return bool(self._sql.execute("SELECT 1 FROM users WHERE user = ?", (user,)).fetchone())
+        return bool(self._run("SELECT 1 FROM users WHERE user = ?", (user,)).fetchone())
 
     def begin_user(self, user: str) -> None:
         """Remember that a session of *user* changes, and so may what the user has beside sessions."""
-        self._sql.execute("DELETE FROM users WHERE user = ?", (user,))
+        self._run("DELETE FROM users WHERE user = ?", (user,))
 
     def finish_user(self, user: str) -> None:
         """Remember that what *user* has beside sessions is in the target: state, artifacts and memories."""
-        self._sql.execute("INSERT OR REPLACE INTO users VALUES (?)", (user,))
+        self._run("INSERT OR REPLACE INTO users VALUES (?)", (user,))
 
     def close(self) -> None:
         """Close the file."""
         self._sql.close()
+
+    def _run(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        """Run a statement.
+
+        Raises:
+            UnavailableError: the file cannot be read or written, such as on a full disk.
+        """
+        try:
+            return self._sql.execute(sql, values)
+        except sqlite3.Error as exc:
+            raise UnavailableError(
+                f"the ledger cannot be used ({exc}); see that its disk has space, and that no other copy "
+                "uses it, and call again: what is finished is kept"
+            ) from exc
 
 
 def _require_no_other(sql: sqlite3.Connection, *, of: object) -> None:

@@ -18,8 +18,8 @@ from google.adk.sessions import InMemorySessionService, Session
 from google.genai import types
 
 import gcp_adk_store.sessions.fork.format as forks
-from gcp_adk_store import InvalidInputError, MemoryLimits, MemoryService, Store
-from gcp_adk_store.moving import copy
+from gcp_adk_store import InvalidInputError, MemoryLimits, MemoryService, Store, UnavailableError
+from gcp_adk_store.moving import Report, copy
 from gcp_adk_store.moving.records import Listed, OwnStore
 from gcp_adk_store.testing.conformance.running import event, read
 from tests.moving.hardest import APP, fill, hardest, many
@@ -201,6 +201,22 @@ async def test_what_is_no_ledger_of_the_copy_is_refused(tmp_path: Path) -> None:
                 with pytest.raises(InvalidInputError, match=says):
                     await copy(one, store.sessions, app_name="other", resume=tmp_path / path)
             assert before == sql.execute("SELECT name FROM sqlite_master").fetchall()
+
+
+async def test_a_ledger_that_fails_meanwhile_ends_the_copy(tmp_path: Path) -> None:
+    """By a typed error; what is finished stays."""
+    ledger = tmp_path / "ledger"
+
+    def damage(_: Report) -> None:
+        with closing(sqlite3.connect(ledger)) as sql, sql:
+            sql.execute("DROP TABLE users")
+
+    source = InMemorySessionService()
+    await fill(source, [("u", "s", many(1))])
+    async with Store.local(":memory:") as store:
+        with pytest.raises(UnavailableError, match="the ledger cannot be used"):
+            await copy(source, store.sessions, app_name=APP, resume=ledger, on_progress=damage)
+        assert 1 == len((await store.sessions.list_sessions(app_name=APP)).sessions)
 
 
 @pytest.mark.parametrize(
