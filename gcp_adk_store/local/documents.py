@@ -313,8 +313,11 @@ def _store(sql: sqlite3.Connection, key: bytes, change: _Change, time: int) -> N
 
 def _next_time(sql: sqlite3.Connection, now: int) -> int:
     """Return a time after that of every earlier commit, by the machine's clock if it has moved on."""
-    ((last,),) = sql.execute("SELECT time FROM commits").fetchall()
-    time = max(int(last) + 1, now)
+    match sql.execute("SELECT time FROM commits").fetchall():
+        case [(int(last),)]:
+            time = max(last + 1, now)
+        case _:
+            raise StoredDataError("the time of the last commit is damaged: restore a backup")
     sql.execute("UPDATE commits SET time = ?", (time,))
     return time
 

@@ -215,6 +215,20 @@ async def test_a_damaged_key_of_a_row_is_an_error(documents: LocalDocuments, pat
         await documents.query("", "apps")
 
 
+@pytest.mark.parametrize("damage", ["UPDATE commits SET time = 'x'", "DELETE FROM commits"])
+async def test_a_damaged_time_of_the_last_commit_refuses_writes(
+    documents: LocalDocuments, path: Path, damage: str
+) -> None:
+    """Reads go on."""
+    await put(documents, Write(path=ONE, fields={"a": 1}))
+    with closing(sqlite3.connect(path)) as sql, sql:
+        sql.execute(damage)
+    with pytest.raises(StoredDataError, match="the time of the last commit is damaged: restore a backup"):
+        await put(documents, Write(path=ONE, fields={"a": 2}))
+
+    assert {"a": 1} == (await one(documents)).fields
+
+
 def exact(value: Any) -> str:
     """Return *value* so that equal texts mean equal types."""
     if isinstance(value, dict):
