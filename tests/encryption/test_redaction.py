@@ -47,22 +47,6 @@ async def test_a_reason_is_content(store: Store, tmp_path: Path) -> None:
     assert REASON == (found.events[-1].custom_metadata or {})["adk_store_redaction"]["reason"]
 
 
-async def test_anchors_fit_a_redacted_history(store: Store, tmp_path: Path) -> None:
-    """From before the redaction and from after it."""
-    where = f"{tmp_path / 'anchors'}"
-    await store.anchor(app_name="app", anchors=where)
-    await store.redact_event(**WHO, event_id="e1", reason=REASON)
-    between = await store.verify_session(**WHO, anchors=where)
-    await store.anchor(app_name="app", anchors=where)
-
-    proof = await store.verify_session(**WHO, anchors=where)
-
-    assert [(None, 1, 9), (None, 2, 10)] == [
-        (one.broken, one.anchors, one.anchored) for one in (between, proof)
-    ]
-    assert [] == traces(in_folder(tmp_path / "anchors"), "here-")
-
-
 async def test_digests_are_of_texts_with_random_ids(store: Store) -> None:
     """They are clear: two sessions that say the same have no digest and no head in common."""
     texts = {}
