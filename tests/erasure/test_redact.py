@@ -297,19 +297,6 @@ async def test_memories_and_summaries_of_the_event_are_named(store: Store) -> No
     assert {"other"} == {each.id for each in left.memories}
 
 
-async def test_listings_follow(store: Store) -> None:
-    """The last message is the marker's text; a title that says something else stays."""
-    session = await store.sessions.create_session(**WHO)
-    await store.sessions.append_event(session, numbered(0, SECRET))
-    await store.sessions.update_session_info(**WHO, title="A trip")
-
-    redaction = await store.redact_event(**WHO, event_id="e0", **WHY)
-
-    info = await store.sessions.get_session_info(**WHO)
-    assert info is not None
-    assert (REDACTED, "A trip", False) == (info.last_text, info.title, redaction.title_removed)
-
-
 async def test_a_marker_without_an_audit_event_is_a_break(store: Store) -> None:
     """Whoever can write the database cannot pass off a deletion as a redaction."""
     await fill(store, count=2)

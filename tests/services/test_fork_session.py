@@ -221,16 +221,6 @@ async def test_an_id_that_is_taken_is_refused(store: Store) -> None:
     assert ["f"] == await store.artifacts.list_artifact_keys(**OWNER, session_id="left")
 
 
-async def test_an_expired_session_does_not_keep_its_id(store: Store) -> None:
-    """As for create_session; nothing of the expired one is in the fork."""
-    await fill(store)
-    await store.sessions.create_session(**OWNER, session_id="fork", ttl_seconds=1, state={"old": True})
-    with in_days(1):
-        fork = await store.fork_session(**WHO, to_session_id="fork")
-        assert "old" not in fork.state
-        assert fork == await required(store, fork)
-
-
 async def test_two_forks_to_one_id_make_one_session(store: Store) -> None:
     """The other call gets that error, and its artifacts are not among those of the first."""
     await fill(store)

@@ -308,22 +308,6 @@ def test_damage_is_reported_by_path_and_field(fields: dict[str, Any], message: s
     assert HUSH not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"chain_end": b""}, "has a field that cannot be right: chain_end"),
-        ({"chain_begin": 5}, "has a field of a wrong kind: chain_begin is int"),
-        ({"count": 3}, "holds 2 events, not 3"),
-    ],
-)
-def test_damage_of_a_segment_is_reported_by_path_and_field(fields: dict[str, Any], message: str) -> None:
-    """Half a segment is not passed off as a session's history, for example."""
-    with pytest.raises(StoredDataError) as caught:
-        read_segment(document({**SEGMENT, **fields}))
-
-    assert f"{PATH} {message}" == str(caught.value)
-
-
 def test_a_session_has_no_more_segments_than_are_read() -> None:
     """The last one is not written, since the session could not be read any more."""
     header = {**SESSION, "rev": 10**6, "sealed_max": 9.5, "tail": TAIL}
