@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from gcp_adk_store import InvalidInputError, LocalKeyWrapper, Store
+from gcp_adk_store import InvalidInputError, LocalKeyWrapper, RotationReport, Store
 from gcp_adk_store.adk_server import artifact_service, memory_service, session_service, task_store
 from gcp_adk_store.cli.command import command
 from tests.encryption.conftest import envelope
@@ -26,6 +26,33 @@ async def make(folder: Path, wrapper: LocalKeyWrapper) -> None:
         for user in USERS:
             session = await store.sessions.create_session(app_name="app", user_id=user, session_id="s")
             await store.sessions.append_event(session, said(user))
+
+
+async def texts(folder: Path, wrapper: LocalKeyWrapper) -> list[str | None]:
+    """Return what each user said."""
+    found = []
+    async with Store.local(folder, encryption=envelope(wrapper)) as store:
+        for user in USERS:
+            session = await store.sessions.get_session(app_name="app", user_id=user, session_id="s")
+            assert session is not None
+            content = session.events[0].content
+            assert content is not None
+            assert content.parts is not None
+            found.append(content.parts[0].text)
+    return found
+
+
+async def test_keys_are_wrapped_by_the_newest_key_and_content_stays(tmp_path: Path) -> None:
+    """A second call finds nothing to do, and the old key is not needed any more."""
+    await make(tmp_path, LocalKeyWrapper(OLD))
+    async with Store.local(tmp_path, encryption=envelope(LocalKeyWrapper(NEW, OLD))) as store:
+        reports: list[RotationReport] = []
+        first = await store.rotate_keys(on_progress=reports.append)
+        second = await store.rotate_keys()
+
+    assert RotationReport(keys=3, rewrapped=3) == first == reports[-1]
+    assert RotationReport(keys=3) == second
+    assert [*USERS] == await texts(tmp_path, LocalKeyWrapper(NEW))
 
 
 async def test_notes_of_destroyed_keys_are_removed_after_a_day(
