@@ -1,4 +1,4 @@
-"""Sessions: what ADK's runner and a user rely on, their ends, lost answers, and callers and loops that end."""
+"""Sessions: what a runner and a user rely on, their ends, lost answers, and callers and loops that end."""
 
 import asyncio
 import gc
