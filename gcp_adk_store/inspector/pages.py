@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from google.adk.artifacts.base_artifact_service import ArtifactVersion
@@ -21,7 +20,7 @@ from gcp_adk_store.inspector.masking import (
     table_of,
     text_of,
 )
-from gcp_adk_store.inspector.site import RefusedRequestError, Visit, answer_stream
+from gcp_adk_store.inspector.site import RefusedRequestError, Visit, answer_stream, time_of
 from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.model.keys import moment
 from gcp_adk_store.sessions.describe.decide import SessionInfo
@@ -167,15 +166,6 @@ def labels_of(text: str) -> Mapping[str, str]:
             400, "A label is written as name=value, and several, of other names, with commas between them."
         )
     return labels
-
-
-def time_of(text: str) -> float | None:
-    """Return a date and time as Unix time in seconds, in UTC unless it says another zone; else ``None``."""
-    try:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def _text_of(content: Any) -> str:

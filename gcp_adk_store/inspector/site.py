@@ -5,6 +5,7 @@ import secrets
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from inspect import isawaitable
 from typing import Any, Final, Literal
 from urllib.parse import quote
@@ -302,3 +303,12 @@ def _headers(start: bytes, name: str) -> dict[str, str]:
         "X-Content-Type-Options": "nosniff",
         "Cross-Origin-Resource-Policy": "same-origin",
     }
+
+
+def time_of(text: str) -> float | None:
+    """Return a date and time as Unix time in seconds, in UTC unless it says another zone; else ``None``."""
+    try:
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None

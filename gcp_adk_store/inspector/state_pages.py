@@ -10,9 +10,8 @@ from gcp_adk_store.inspector.conversation import EventView, difference, event_vi
 from gcp_adk_store.inspector.look import FartherError, Known, Look, Step
 from gcp_adk_store.inspector.masking import Shown, json_text
 from gcp_adk_store.inspector.matrix import Matrix
-from gcp_adk_store.inspector.pages import time_of
 from gcp_adk_store.inspector.past import Past, last_change, look_back, state_at, state_difference
-from gcp_adk_store.inspector.site import RefusedRequestError, Visit
+from gcp_adk_store.inspector.site import RefusedRequestError, Visit, time_of
 from gcp_adk_store.model.sessions import EventPlace
 
 MAX_KEYS: Final = 500
