@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from google.adk.events import Event
@@ -98,6 +99,10 @@ def _place(numbers: list[Any]) -> Place:
     return tuple(numbers)
 
 
+_NONE: Final[Mapping[Place, PayloadRef]] = MappingProxyType({})
+"""The payloads of nearly all events: thousands of empty maps would be freed at once."""
+
+
 class StoredEvent(NamedTuple):
     """An event from storage, without its payloads; a read makes thousands."""
 
@@ -147,7 +152,7 @@ def decode_event(text: str) -> StoredEvent:
         raise StoredDataError("a stored event has no timestamp")
     event = large.put_into(event)
     if not has_own_keys:
-        return StoredEvent(event, {}, left_out)
+        return StoredEvent(event, _NONE, left_out)
     if encodes_surrogates(text):
         event = map_texts(event, decode_surrogates)
     if replaced_by(text) is not None and event.get_function_calls():

@@ -250,7 +250,8 @@ T = TypeVar("T")
 First = TypeVar("First")
 Second = TypeVar("Second")
 
-_LONGEST_S: Final = 0.004
+_LONGEST_S: Final = 0.002
+"""Two such steps may come before another task runs, whose time to wait begins between them."""
 
 
 class Pauses:
@@ -261,7 +262,7 @@ class Pauses:
 
     @property
     def is_due(self) -> bool:
-        """Whether the computation has blocked the loop for 4 ms."""
+        """Whether the computation has blocked the loop for 2 ms."""
         return machine.monotonic() >= self._due
 
     async def pause(self) -> None:

@@ -176,7 +176,7 @@ class CompletingReader:
     async def complete_events(self, stored: StoredSession, selected: Sequence[StoredEvent]) -> list[Event]:
         """Return events of *stored* with their payloads, fetched side by side."""
         mine = self._layout.session_payloads(stored.key, stored.epoch)
-        while missing := {ref for event in selected for ref in event.missing.values()}:
+        while missing := {ref for event in selected if event.missing for ref in event.missing.values()}:
             found = await self._fetch(mine, missing, placeholders=self._placeholders)
             if len(found) < len(missing) and (lost := await self.lost(stored)):
                 raise PayloadMissingError(f"payloads of {mine.path} are gone: {lost}")

@@ -365,6 +365,8 @@ class SessionReader(CompletingReader):
             running_max = segments[0].running_max
             unread, step = first, step * 2
         most = stored.revision - stored.archived.events
+        if unread < len(live):
+            await pauses.pause()  # the caller may free thousands of events at once
         return select_events(events[max(0, len(events) - most) :], config)
 
     def place_of(self, stored: StoredSession, number: int) -> str:
