@@ -180,7 +180,7 @@ def _marked(files: str) -> frozenset[str]:
     """Return the first lines of *files*, as Beam finds and reads them, that begin with the mark.
 
     Raises:
-        CannotLookError: there is no such file, or one cannot be read.
+        CannotLookError: no file has this name, or a file cannot be read.
     """
     from apache_beam.io.filesystems import FileSystems  # noqa: PLC0415  # of an extra
 

@@ -219,11 +219,12 @@ def _read_back(event: Event, text: str) -> Event:
 
 
 UNREADABLE: Final = (ValidationError, AttributeError)
-"""What ADK's models raise for data that they cannot read: the second one comes from enumerations."""
+"""What ADK's models raise for data that they cannot read. Enumerations of google-genai raise the second error
+for a value that is not text."""
 
 
 def parse_event(text: str) -> Event:
-    """Return the event that *text* holds: that of ``Event.model_validate_json``, in half the time.
+    """Return the event that *text* holds, as ``Event.model_validate_json`` returns it.
 
     Raises:
         ValidationError: the installed ADK cannot read it.
@@ -231,7 +232,7 @@ def parse_event(text: str) -> Event:
     """
     validator = stored_event_validator()
     if validator is not None and not ("null" in text and NULL_OF_A_PART.search(text)):
-        with suppress(*UNREADABLE):  # ADK may read it
+        with suppress(*UNREADABLE):  # ADK reads it, or has the error
             event: Event = validator.validate_json(text)
             return event
     return Event.model_validate_json(text)

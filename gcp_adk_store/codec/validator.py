@@ -24,15 +24,16 @@ _OF_A_PART: Final = [
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY
 ]
 NULL_OF_A_PART: Final = re.compile(rf'"(?:{"|".join(_OF_A_PART)})"\s*:\s*null')
-"""A field that the constructor of a part takes as not set."""
+"""A field of a part whose value is null; the constructor of a part takes it as not set."""
 
 
 @functools.cache
 def stored_event_validator() -> SchemaValidator | None:
     """Return the validator: it reads an event as ADK does, or raises an error.
 
-    It does not know other names of fields, so that it raises an error for some events that ADK reads. It
-    counts a ``NULL_OF_A_PART`` among the fields that were set.
+    It does not know other names of fields, so it raises an error for some events that ADK reads.
+    Do not use it for a text with a ``NULL_OF_A_PART``: it counts this field among those that were set, and
+    ADK does not.
 
     ``None`` if the installed pydantic cannot make it, or if it does not read a sample as ADK does.
     """

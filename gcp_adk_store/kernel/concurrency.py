@@ -251,7 +251,8 @@ First = TypeVar("First")
 Second = TypeVar("Second")
 
 _LONGEST_S: Final = 0.002
-"""Two such steps may come before another task runs, whose time to wait begins between them."""
+"""How long a computation blocks the event loop. A task that begins to wait between two steps runs after the
+second one."""
 
 
 class Pauses:

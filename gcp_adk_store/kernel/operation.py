@@ -311,7 +311,7 @@ def require_count(name: str, given: Any, *, most: int) -> None:
     """Check the size of a page or of an answer.
 
     Raises:
-        InvalidInputError: *given* is no whole number from 1 to *most*.
+        InvalidInputError: *given* is not a whole number from 1 to *most*.
     """
     if not is_count(given) or given > most:
         raise InvalidInputError(f"{name} is {shown(given, 40)}, it must be 1 to {most}")

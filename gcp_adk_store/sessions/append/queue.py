@@ -160,7 +160,7 @@ class PendingAppends:
         task.add_done_callback(self._end)
 
     def let_go(self) -> None:
-        """Let the appends fail that event loops left when they ended: nothing runs them any more."""
+        """Let the appends of closed event loops fail: nothing runs them any more."""
         left = [pair for loop, mine in [*self._tasks.items()] if loop.is_closed() for pair in mine.values()]
         for place in [place for place in [*self._deferred] if place[0].is_closed()]:
             left += [(place[1], waiting) for waiting in self._deferred.pop(place)]
