@@ -20,9 +20,9 @@ from gcp_adk_store.codec.packing import CHANGED_BYTES, RunningChecksum
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Entered, begin_span, checks_kinds
-from gcp_adk_store.kernel.concurrency import ended
 from gcp_adk_store.kernel.operation import Operation, running
 from gcp_adk_store.kernel.ports import CHUNK_BYTES, Objects, Uploads
+from gcp_adk_store.kernel.threads import ended
 
 logger = logging.getLogger(__name__)
 

@@ -36,19 +36,22 @@ class Permit:
     def __init__(self, key: Hashable) -> None:
         self.key = key
         self.loop = asyncio.get_running_loop()
+        self.ends_at = math.inf
+        """When its call waits no longer."""
         self.is_granted = False
         """Whether the limiter has granted it, and its call knows that."""
         self._news: asyncio.Future[None] | None = None
         self._stopped_since: float | None = None
 
-    async def wait(self, longest_s: float) -> None:
-        """Wait until the limiter grants the permit, or for *longest_s*."""
-        news = self._news = self.loop.create_future()
-        timer = self.loop.call_later(longest_s, _wake, news)
-        try:
-            await news
-        finally:
-            timer.cancel()
+    async def wait(self) -> None:
+        """Wait until the permit is granted, or :meth:`wake` is called."""
+        self._news = self.loop.create_future()
+        await self._news
+
+    def wake(self) -> None:
+        """Let the call that waits go on, with the permit or without it."""
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
 
     def grant(self) -> bool:
         """Wake the call; return False if its event loop is closed."""
@@ -72,13 +75,7 @@ class Permit:
 
     def _settle(self) -> None:
         self.is_granted = True
-        if self._news is not None:
-            _wake(self._news)
-
-
-def _wake(news: "asyncio.Future[None]") -> None:
-    if not news.done():
-        news.set_result(None)
+        self.wake()
 
 
 def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
@@ -122,6 +119,8 @@ class Limiter:
         self._queues: dict[Hashable, _Queue] = {}
         self._waiting = 0
         self._swept_at = -math.inf
+        # One timer for all calls of a loop that wait: a thousand would end at once, and stall it.
+        self._timers: dict[asyncio.AbstractEventLoop, asyncio.TimerHandle] = {}
 
     async def acquire(self, key: Hashable = None) -> Permit:
         """Wait for a permit of *key* and return it, for :meth:`release`. A cancelled call holds no permit.
@@ -182,15 +181,36 @@ class Limiter:
             self._grant(queue)
 
     async def _until(self, mine: Permit, seconds: float) -> None:
-        """Wait for a permit, and reclaim lost permits meanwhile."""
-        ends_at = machine.monotonic() + seconds
-        while not mine.is_granted:
-            left_s = ends_at - machine.monotonic()
-            if left_s <= 0:
-                raise TimeoutError
-            await mine.wait(min(left_s, self._sweep_interval_s))
-            with self._guard:
-                self._sweep()
+        """Wait for a permit; lost permits are reclaimed meanwhile."""
+        mine.ends_at = machine.monotonic() + seconds
+        with self._guard:
+            self._look_in(mine.loop, min(seconds, self._sweep_interval_s))
+        await mine.wait()
+        if not mine.is_granted:
+            raise TimeoutError
+
+    def _look_in(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        """Look in so many *seconds*, or before, at the calls of the running *loop* that wait."""
+        timer = self._timers.get(loop)
+        if timer is None or timer.when() > loop.time() + seconds:
+            if timer is not None:
+                timer.cancel()
+            self._timers[loop] = loop.call_later(seconds, self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Reclaim lost permits, and wake the calls of the running *loop* that have waited for too long."""
+        with self._guard:
+            del self._timers[loop]
+            self._sweep()
+            now = machine.monotonic()
+            queues = [*self._queues.values()]
+            waiting = [mine for queue in queues for mine in queue.waiting if mine.loop is loop]
+            for mine in waiting:
+                if mine.ends_at <= now:
+                    mine.wake()
+            left = [mine.ends_at - now for mine in waiting if mine.ends_at > now]
+            if left:
+                self._look_in(loop, min(*left, self._sweep_interval_s))
 
     def _queue(self, key: Hashable) -> _Queue:
         queue = self._queues.get(key)
@@ -222,6 +242,7 @@ class Limiter:
         if now - self._swept_at < self._sweep_interval_s:
             return
         self._swept_at = now
+        self._timers = {loop: timer for loop, timer in self._timers.items() if not loop.is_closed()}
         for queue in self._queues.copy().values():
             for permit in queue.waiting.copy():
                 if permit.loop.is_closed():
@@ -270,24 +291,6 @@ class Pauses:
         """Let every ready task run once."""
         await asyncio.sleep(0)
         self._due = machine.monotonic() + _LONGEST_S
-
-
-async def ended(begun: "asyncio.Future[T]") -> T:
-    """Return the result of *begun*, which ends before this call does, even if cancelled.
-
-    If *begun* is a task, an event loop that ends cancels it too, as all tasks.
-    """
-    cancelled: asyncio.CancelledError | None = None
-    while not begun.done():
-        try:
-            await asyncio.wait([begun])
-        except asyncio.CancelledError as exc:
-            cancelled = exc
-    if cancelled is not None:
-        if not begun.cancelled():
-            begun.exception()  # the cancellation ends the call in any case
-        raise cancelled
-    return begun.result()
 
 
 _AT_ONCE: Final = 32

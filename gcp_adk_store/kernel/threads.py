@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from typing import TypeVar
 
 from gcp_adk_store import machine
-from gcp_adk_store.kernel.concurrency import Limiter, ended
+from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.settings import ArtifactLimits
 
 T = TypeVar("T")
@@ -53,3 +53,21 @@ class Threads:
             if self._executor is None:
                 self._executor = machine.threads(self._at_once, self._name)
             return self._executor
+
+
+async def ended(begun: "asyncio.Future[T]") -> T:
+    """Return the result of *begun*, which ends before this call does, even if cancelled.
+
+    If *begun* is a task, an event loop that ends cancels it too, as all tasks.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while not begun.done():
+        try:
+            await asyncio.wait([begun])
+        except asyncio.CancelledError as exc:
+            cancelled = exc
+    if cancelled is not None:
+        if not begun.cancelled():
+            begun.exception()  # the cancellation ends the call in any case
+        raise cancelled
+    return begun.result()

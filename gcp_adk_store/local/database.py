@@ -19,9 +19,10 @@ from typing import Final, Literal, TypeVar
 
 from gcp_adk_store import machine
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, UnavailableError
-from gcp_adk_store.kernel.concurrency import Limiter, ended
+from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.kernel.operation import at_most
 from gcp_adk_store.kernel.process import NotPicklable, OwnProcess
+from gcp_adk_store.kernel.threads import ended
 from gcp_adk_store.kernel.transact import jitter
 from gcp_adk_store.local import opening
 from gcp_adk_store.local.opening import connect

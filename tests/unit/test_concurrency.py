@@ -174,7 +174,45 @@ def test_what_closed_loops_leave_is_forgotten(quick: QuickTime) -> None:
     quick.now += 2 * limiter._sweep_interval_s
     acquire_and_release(limiter)
 
-    assert ({}, 0) == (limiter._queues, limiter._waiting)
+    assert ({}, 0, {}) == (limiter._queues, limiter._waiting, limiter._timers)
+
+
+def test_each_call_that_waits_ends_at_its_own_deadline(quick: QuickTime) -> None:
+    """They share one timer, which is for the first of them."""
+    limiter = limited()
+    ended: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        with part_of(seconds), pytest.raises(OverloadedError):
+            await limiter.acquire("k")
+        ended.append(quick.now - began)
+
+    async def work() -> None:
+        async with limiter.permit("k"):
+            await asyncio.gather(*map(wait, (5.0, 0.25, 2.5)))
+
+    began = quick.now
+    quick.run(work())
+
+    assert ended == [0.25, 2.5, 5.0]
+
+
+async def test_calls_that_wait_share_a_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A timer for each would wake thousands at once, each second."""
+    limiter, loop = limited(), asyncio.get_running_loop()
+    begin, timers = loop.call_later, list[float]()
+
+    def call_later(delay: float, *rest: Any, **named: Any) -> asyncio.TimerHandle:
+        timers.append(delay)
+        return begin(delay, *rest, **named)
+
+    monkeypatch.setattr(loop, "call_later", call_later)
+    async with limiter.permit("k"):
+        tasks = [await waiting(limiter, "k") for _ in range(100)]
+    for task in tasks:
+        limiter.release(await task)
+
+    assert len(timers) == 1
 
 
 def test_a_permit_is_not_lost_to_a_waiter_whose_loop_was_closed() -> None:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Hashable, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -182,7 +182,8 @@ class Places:
                     stopped.enter_context(clock.stopped())
                 async with asyncio.timeout(longest_wait_s):
                     while not request.permit.is_granted:
-                        await request.permit.wait(_SWEEP_INTERVAL_S)
+                        with suppress(TimeoutError):
+                            await asyncio.wait_for(request.permit.wait(), _SWEEP_INTERVAL_S)
                         with self._guard:
                             self._reclaim()
         except TimeoutError as exc:
