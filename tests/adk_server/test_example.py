@@ -99,7 +99,7 @@ def test_the_example_keeps_pythons_collector_from_the_event_loop_and_needs_a_buc
         env={"PYTHONWARNINGS": "ignore", "ADK_STORE_PROJECT": "p", "ADK_STORE_BUCKET": "bucket"},
     )
 
-    assert (1, "True 2000 10 100 True\n") == (run.returncode, run.stdout), run.stderr
+    assert (1, "True 1000 5 400 True\n") == (run.returncode, run.stdout), run.stderr
     assert "these settings have no bucket; pass bucket= or set ADK_STORE_BUCKET" in run.stderr
 
 

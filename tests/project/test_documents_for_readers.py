@@ -291,6 +291,6 @@ def test_the_advice_on_pythons_collector_is_what_the_example_does(tmp_path: Path
     )
     run = ran([ready_programs() / "python", tmp_path / "advised.py"], check=True)
 
-    assert "True 2000 10 100 True\n" == run.stdout
+    assert "True 1000 5 400 True\n" == run.stdout
     assert "tune_gc()" == advice.splitlines()[-1]
     assert "\nadk_server.tune_gc()\n" in (ROOT / "examples/cloud_run/main.py").read_text()
