@@ -89,9 +89,9 @@ _CONVERTED: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
 """Attribute of the client's ``Blob`` -> name in the resource, and what converts it."""
 
 
-def _objects_of(listing: Any) -> Iterator["_Listed"]:
+def _resources_of(listing: Any) -> Iterator[Mapping[str, Any]]:
     for page in listing.pages:
-        yield from map(_Listed, page.raw_page.get("items", ()))
+        yield from page.raw_page.get("items", ())
 
 
 class _Listed:
@@ -237,12 +237,16 @@ class Objects:
 
     async def names(self, prefix: str, *, delimiter: str | None) -> list[str]:
         """As the port, in one request for each 1,000 names."""
-        return await self._list(prefix, delimiter=delimiter, fields=_NAMES, of=lambda blob: f"{blob.name}")
+        return await self._list(
+            prefix, delimiter=delimiter, fields=_NAMES, of=lambda each: f"{each.get('name')}"
+        )
 
     async def infos(self, prefix: str, *, delimiter: str | None, hashes: bool = False) -> list[StoredObject]:
         """As the port, in the requests of :meth:`names`."""
         fields = _INFOS_WITH_HASHES if hashes else _INFOS
-        return await self._list(prefix, delimiter=delimiter, fields=fields, of=stored)
+        return await self._list(
+            prefix, delimiter=delimiter, fields=fields, of=lambda each: stored(_Listed(each))
+        )
 
     async def info(self, name: str) -> StoredObject | None:
         """As the port, in one request."""
@@ -290,7 +294,10 @@ class Objects:
 
         async def look() -> Changed | None:
             blobs = await self._list(
-                prefix, delimiter=None, fields=_TIMES, of=lambda blob: (blob, blob.custom_time)
+                prefix,
+                delimiter=None,
+                fields=_TIMES,
+                of=lambda each: (blob := _Listed(each), blob.custom_time),
             )
             earlier = [blob for blob, custom_time in blobs if custom_time is not None and custom_time < time]
             if not earlier:
@@ -314,7 +321,7 @@ class Objects:
                 fields=_SCANNED,
                 **once,
             )
-            return [scanned(listed) for listed in _objects_of(found) if listed.name != after]
+            return [scanned(listed) for listed in map(_Listed, _resources_of(found)) if listed.name != after]
 
         while True:
             objects = await self._calls.read(page, Permission.LIST)
@@ -402,11 +409,11 @@ class Objects:
             await self._calls.explained(refused, seen.name, seen.generation, seen.metageneration)
 
     async def _list(
-        self, prefix: str, *, delimiter: str | None, fields: str, of: Callable[[Any], T]
+        self, prefix: str, *, delimiter: str | None, fields: str, of: Callable[[Mapping[str, Any]], T]
     ) -> list[T]:
         def pages(bucket: Any, once: Once) -> list[T]:
             asked = {"prefix": prefix, "delimiter": delimiter, "fields": fields}
             # In the thread of the request: of a thousand objects, it would hold the event loop.
-            return [of(listed) for listed in _objects_of(bucket.client.list_blobs(bucket, **asked, **once))]
+            return [of(each) for each in _resources_of(bucket.client.list_blobs(bucket, **asked, **once))]
 
         return await self._calls.read(pages, Permission.LIST)
