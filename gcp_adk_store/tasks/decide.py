@@ -40,6 +40,10 @@ class Version(NamedTuple):
     sha256: str
     """Of its content."""
 
+    def follows(self, other: "Version") -> bool:
+        """Return whether it was stored after the *other* one of the same task."""
+        return float(self.update_time) > float(other.update_time)
+
 
 def version_of(found: StoredTask) -> Version:
     """Return the version of a task that was read."""

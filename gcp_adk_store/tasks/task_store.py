@@ -64,6 +64,10 @@ class _Known:
     size: int
 
 
+_Same = tuple[str, str, str, str]
+"""Owner and id of a task, and its content before and after a save."""
+
+
 class _Made(NamedTuple):
     """A save of this object that comes from one content to another."""
 
@@ -96,8 +100,7 @@ class TaskStore(OwnedStore, A2aTaskStore):
         """Prepare the store; the arguments are those of :class:`OwnedStore`, as are the errors."""
         super().__init__(documents, **options)
         self._known = Lru[int, _Known](_KNOWN_BYTES, size_of=lambda known: known.size)
-        self._saves = Lru[tuple[str, str, str, str], _Made](_KNOWN_SAVES)
-        """Saves of this object by owner, id, and content before and after."""
+        self._saves = Lru[_Same, _Made](_KNOWN_SAVES)
 
     async def save(self, task: Task, context: ServerCallContext) -> None:
         """Store *task* as a whole for the owner of *context*; 1 commit, of a large task too.
@@ -173,7 +176,7 @@ class TaskStore(OwnedStore, A2aTaskStore):
             header: What listings read of it.
             body: The task as protobuf.
             derived_from: The version that the task derives from. Its content counts: one that was stored
-                again is the same. If this object made the same content of it before, that save counts for
+                again is the same. If this object made the same content of it since, that save counts for
                 this one, too. ``None`` if it is unknown: then it replaces any, but none that has ended
                 unless it has.
 
@@ -186,7 +189,7 @@ class TaskStore(OwnedStore, A2aTaskStore):
         packed = await offload(lambda: Packed.of(body), light=len(body) <= _LIGHT_BYTES)
         expiry = await self._expiry(path)
         same = None if known is None else (owner, task_id, known.sha256, packed.sha256)
-        made = None if same is None else self._saves.lookup(same)
+        made = self._made_since(known, same)
         # Saves that make the same of the same have one id: each knows what another one stores beside it.
         save_id = _new_save_id() if made is None else made.save_id
         if same is not None and made is None:
@@ -217,7 +220,7 @@ class TaskStore(OwnedStore, A2aTaskStore):
                 raise OutcomeUnknownError(
                     "sent and not answered, and then changed by another writer; get the task before saving it"
                 )
-            made = None if same is None else self._saves.lookup(same)
+            made = self._made_since(known, same)
             before = None if made is None else made.version
             done = over(known, found, header, packed, made_before=before, renews=expiry is not None)
             if done is not None:
@@ -368,6 +371,13 @@ class TaskStore(OwnedStore, A2aTaskStore):
             if data is None:
                 return None
         return await offload(lambda: unpack_task(found, data), light=len(data) <= _LIGHT_BYTES)
+
+    def _made_since(self, known: Version | None, same: _Same | None) -> _Made | None:
+        """Return the save that made the *same* of what *known* holds, but none from before *known*."""
+        made = None if same is None else self._saves.lookup(same)
+        if known and made and made.version and known.follows(made.version):
+            return None  # the task left that content, and came back to the one before
+        return made
 
     def _remember(self, task: Task, owner: str, version: Version, size: int) -> None:
         # As an object of the SDK, a task takes several times its size as bytes.

@@ -85,6 +85,23 @@ async def test_a_lost_update_is_refused_and_the_reader_goes_on(opened: Open) -> 
     assert {"who": "they", "also": "me"} == dict(stored.metadata)
 
 
+async def test_a_save_that_was_made_before_is_refused_over_a_change(opened: Open) -> None:
+    """From A to B, to A, and to B again: the first save to B does not count for the second."""
+    here, there = opened().tasks, opened().tasks
+    mine = task()
+    for n in (0, 1, 0):
+        mine.metadata["n"] = n
+        await here.save(mine, ANN)
+    theirs = await read(there)
+    theirs.metadata["who"] = "they"
+    await there.save(theirs, ANN)
+    mine.metadata["n"] = 1
+    with pytest.raises(TaskConflictError, match="another writer changed"):
+        await here.save(mine, ANN)
+
+    assert theirs == await read(there)
+
+
 async def test_a_new_object_replaces_a_task_but_does_not_reopen_one_that_ended(opened: Open) -> None:
     """The SDK's interface gives such an object no version."""
     tasks = opened().tasks
