@@ -5,8 +5,8 @@ import functools
 import inspect
 import math
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, TypeVar, cast, overload
 
@@ -252,8 +252,7 @@ class Entered:
     ) -> None:
         running = self._operation
         if isinstance(failure, StoreError):
-            failure.operation = running.name
-            failure.key = running.key
+            failure.operation, failure.key = running.name, running.key
         running.elapsed_s += machine.monotonic() - running.since
         CALLS.in_flight.discard(running)
         if not isinstance(failure, GeneratorExit):  # the task is gone, and its context with it
@@ -262,6 +261,16 @@ class Entered:
             leave(self._token)
         if self._ends:
             finish(running, failure)
+
+
+@contextmanager
+def named_as(name: str, ids: Mapping[str, object]) -> Iterator[None]:
+    """Name a public method that is made of operations, and its *ids*, in the errors that leave the block."""
+    try:
+        yield
+    except StoreError as exc:
+        exc.operation, exc.key = name, Operation(name, ids=ids).key
+        raise
 
 
 def _ids(session: Session | None, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from gcp_adk_store.errors import (
     StoreError,
     TurnLostError,
 )
-from gcp_adk_store.kernel.calls import checks_kinds, operation
+from gcp_adk_store.kernel.calls import checks_kinds, named_as, operation
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import require_message, require_times
 from gcp_adk_store.model.sessions import HistoryConfig
@@ -130,8 +130,7 @@ class Turns(HeldTurns):
         """
         require_times(wait_s=wait_s, lease_s=lease_s)
         require_message(message_id, state_delta)
-        self._require_mine(runner)
-        ids: dict[str, Any] = {"app_name": runner.app_name, "user_id": user_id, "session_id": session_id}
+        ids = self._ids_in(runner, user_id, session_id)
         own = _Message(message_id or platform_uuid.new_uuid(), new_message, state_delta)
         config = getattr(run_config, "get_session_config", None)
         text: str | None = None
@@ -142,23 +141,23 @@ class Turns(HeldTurns):
                 raise
             # The append of its event says what it cannot be, or stores it.
         options: dict[str, Any] = {"on_busy": on_busy, "wait_s": wait_s, "lease_s": lease_s}
-        hold = await self._begin(runner, ids, text, **options, config=config)
-        if hold is None:
-            return  # the message waits
-        answers = self._answers(hold, runner, run_config, own)
-        try:
-            async with self.kept(hold), aclosing(answers) as events:
-                async for event in events:
-                    yield event
-        except StoreError as exc:
-            if hold.own not in hold.inbox or isinstance(exc, SessionMissingError):
-                raise
-            if not isinstance(exc, TurnLostError):  # nor is the turn released
-                raise OutcomeUnknownError.since(exc, f"{exc}; the message {own.id} may wait") from exc
-            raise TurnLostError(
-                f"{exc} The message {own.id} waits: the next turn of the session answers it. Do not send it "
-                "again."
-            ) from exc
+        with named_as("run", ids):
+            hold = await self._begin(runner, ids, text, **options, config=config)
+            if hold is None:
+                return  # the message waits
+            try:
+                async with self.kept(hold), aclosing(self._answers(hold, runner, run_config, own)) as events:
+                    async for event in events:
+                        yield event
+            except StoreError as exc:
+                if hold.own not in hold.inbox or isinstance(exc, SessionMissingError):
+                    raise
+                says = exc.args[0]
+                if not isinstance(exc, TurnLostError):  # nor is the turn released
+                    raise OutcomeUnknownError.since(exc, f"{says}; the message {own.id} may wait") from exc
+                raise TurnLostError(
+                    f"{says} The message {own.id} waits: the next turn answers it. Do not send it again."
+                ) from exc
 
     @operation
     async def enqueue(
@@ -218,18 +217,17 @@ class Turns(HeldTurns):
         Raises:
             SessionMissingError, OutcomeUnknownError, InvalidInputError, TurnLostError: as :meth:`run`.
         """
-        self._require_mine(runner)
-        ids: dict[str, Any] = {"app_name": runner.app_name, "user_id": user_id, "session_id": session_id}
-        if not (await self.status(**ids)).waiting:
-            return
-        try:
-            hold = await self.take(**ids, on_busy="reject", lease_s=lease_s)
-        except SessionBusyError:
-            return
-        answers = self._answers(hold, runner, run_config)
-        async with self.kept(hold), aclosing(answers) as events:
-            async for event in events:
-                yield event
+        ids = self._ids_in(runner, user_id, session_id)
+        with named_as("drain", ids):
+            if not (await self.status(**ids)).waiting:
+                return
+            try:
+                hold = await self.take(**ids, on_busy="reject", lease_s=lease_s)
+            except SessionBusyError:
+                return
+            async with self.kept(hold), aclosing(self._answers(hold, runner, run_config)) as events:
+                async for event in events:
+                    yield event
 
     async def repair(
         self,
@@ -251,18 +249,20 @@ class Turns(HeldTurns):
                 ``append_event``; calling again is safe.
         """
         ids: dict[str, Any] = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
-        async with self.hold(**ids, on_busy="reject"):
-            session = await self._sessions.get_session(**ids, config=HistoryConfig(history="full"))
-            if session is None:
-                raise SessionMissingError
-            made = repairs(session.events, error=error)
-            for event in made:
-                await self._sessions.append_event(session, event)
+        with named_as("repair", ids):
+            async with self.hold(**ids, on_busy="reject"):
+                session = await self._sessions.get_session(**ids, config=HistoryConfig(history="full"))
+                if session is None:
+                    raise SessionMissingError
+                made = repairs(session.events, error=error)
+                for event in made:
+                    await self._sessions.append_event(session, event)
         return sum(len(event.get_function_responses()) for event in made)
 
-    def _require_mine(self, runner: Runner) -> None:
+    def _ids_in(self, runner: Runner, user_id: str, session_id: str) -> dict[str, Any]:
         if runner.session_service is not self._sessions:
             raise InvalidInputError("the runner has another session service; make it with that of this store")
+        return {"app_name": runner.app_name, "user_id": user_id, "session_id": session_id}
 
     async def _begin(
         self, runner: Runner, ids: dict[str, Any], text: str | None, **options: Any

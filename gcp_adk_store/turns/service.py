@@ -20,7 +20,7 @@ from gcp_adk_store.errors import (
     TurnLostError,
 )
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
+from gcp_adk_store.kernel.calls import Bounds, checks_kinds, named_as, operation
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import MAX_WAITING_BYTES, Turn, has_room, require_times
 from gcp_adk_store.model.sessions import StoredSession, read_of
@@ -142,7 +142,8 @@ class HeldTurns:
         if outer is not None and not outer.is_lost and not outer.has_ended:
             yield TurnLease(outer)
             return
-        hold = await self.take(**ids, on_busy=on_busy, wait_s=wait_s, lease_s=lease_s)
+        with named_as("hold", ids):
+            hold = await self.take(**ids, on_busy=on_busy, wait_s=wait_s, lease_s=lease_s)
         async with self.kept(hold):
             enter(hold)
             try:

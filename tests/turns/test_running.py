@@ -287,7 +287,30 @@ async def test_a_run_that_can_neither_store_its_events_nor_end_its_turn_names_it
     with pytest.raises(OutcomeUnknownError) as caught:
         await first
     (waiting,) = (await other.turns.status(**WHO)).waiting
+    assert str(caught.value).startswith("run app_name='app' user_id='user' session_id='session': an event")
     assert f"the message {waiting} may wait" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["hold", "run", "drain", "repair"])
+async def test_an_error_names_the_call_and_not_what_it_is_made_of(store: Store, name: str) -> None:
+    """With the ids of the session; inside of it are other calls, such as an append."""
+    gone = WHO | {"session_id": "gone"}
+    turns, runner, where = store.turns, runner_of(store), WHERE | {"session_id": "gone"}
+
+    async def hold() -> None:
+        async with turns.hold(**gone):
+            pytest.fail("a turn without a session")
+
+    calls: dict[str, Any] = {
+        "hold": hold,
+        "run": lambda: anext(turns.run(runner, **where, new_message=says("one"))),
+        "drain": lambda: anext(turns.drain(runner, **where)),
+        "repair": lambda: turns.repair(**gone),
+    }
+    with pytest.raises(SessionMissingError) as caught:
+        await calls[name]()
+    key = "app_name='app' user_id='user' session_id='gone'"
+    assert (name, key) == (caught.value.operation, caught.value.key)
 
 
 async def test_a_message_of_a_run_that_fails_before_its_event_does_not_wait(store: Store) -> None:
