@@ -299,10 +299,9 @@ def begin_span(operation: Operation, names_ids: Callable[[], bool] = lambda: Fal
     if isinstance(tracer, trace.ProxyTracer):
         return
     _Sdk.tracer = tracer  # an SDK that is set stays
+    ids = operation.ids if names_ids() else {}  # it may raise: no span has begun yet
     span = tracer.start_span(f"{OWN}.{operation.name}", kind=SpanKind.CLIENT, attributes=labels(operation))
     operation.span = span
     if span.is_recording():
-        named: dict[str, object] = {APP: operation.app}
-        if names_ids():
-            named |= {USER: operation.ids.get("user_id"), SESSION: operation.ids.get("session_id")}
+        named = {APP: operation.app, USER: ids.get("user_id"), SESSION: ids.get("session_id")}
         span.set_attributes({name: shown(value) for name, value in named.items() if isinstance(value, str)})

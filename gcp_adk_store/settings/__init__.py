@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote
 
 from gcp_adk_store.errors import InvalidInputError, require_number, shown
-from gcp_adk_store.settings.envelope import KmsEnvelope
+from gcp_adk_store.settings.envelope import KmsEnvelope, is_on
 from gcp_adk_store.settings.names import fields_only, warn_of_unknown
 
 EMULATOR_PROJECT: Final = "demo-adk-store"
@@ -109,9 +109,13 @@ class StoreSettings:
         ``_ACCEPT_PLAINTEXT`` and ``_ENCRYPT_ARTIFACTS`` the encryption. An unset or empty variable means the
         default; the project of a cloud store falls back to ``GOOGLE_CLOUD_PROJECT``. A variable that begins
         with ``ADK_STORE_`` and that nothing reads is logged as a warning, once in a process.
+
+        Raises:
+            InvalidInputError: a variable is malformed, ``ADK_STORE_TELEMETRY_IDS`` included.
         """
         env = os.environ if environ is None else environ
         warn_of_unknown(env)
+        names_ids(env)  # raises for spans, which read it later
         local = env.get("ADK_STORE_LOCAL") or None
         return cls(
             encryption=KmsEnvelope.from_variables(env),
@@ -310,9 +314,13 @@ def _no_address(variable: str, value: str, wanted: str) -> InvalidInputError:
     return InvalidInputError(f"{variable} is {value!r:.60}, not a {wanted}; unset it for Google Cloud itself")
 
 
-def names_ids() -> bool:
-    """Return whether ``ADK_STORE_TELEMETRY_IDS`` is ``true`` or ``1``: spans then name users and sessions."""
-    return os.environ.get("ADK_STORE_TELEMETRY_IDS", "").lower() in ("true", "1")
+def names_ids(environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether ``ADK_STORE_TELEMETRY_IDS`` is ``true`` or ``1``: spans then name users and sessions.
+
+    Raises:
+        InvalidInputError: the variable has something else.
+    """
+    return is_on(environ, "ADK_STORE_TELEMETRY_IDS")
 
 
 def default_project() -> str | None:

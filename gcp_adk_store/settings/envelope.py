@@ -123,7 +123,7 @@ class KmsEnvelope:
             InvalidInputError: a variable is malformed, or artifacts are to be encrypted without a key.
         """
         key = env.get("ADK_STORE_ENCRYPTION_KEY")
-        encrypts_artifacts = _is_on(env, "ADK_STORE_ENCRYPT_ARTIFACTS")
+        encrypts_artifacts = is_on(env, "ADK_STORE_ENCRYPT_ARTIFACTS")
         if not key:
             if encrypts_artifacts:
                 raise InvalidInputError(
@@ -134,7 +134,7 @@ class KmsEnvelope:
         return cls(
             key=key if key.startswith("projects/") else Path(key),
             keys_database=env.get("ADK_STORE_KEYS_DATABASE") or _KEYS_DATABASE,
-            accept_plaintext=_is_on(env, "ADK_STORE_ACCEPT_PLAINTEXT"),
+            accept_plaintext=is_on(env, "ADK_STORE_ACCEPT_PLAINTEXT"),
             artifacts=encrypts_artifacts,
         )
 
@@ -144,11 +144,11 @@ def is_kms_key(name: str) -> bool:
     return _KMS_KEY.fullmatch(name) is not None
 
 
-def _is_on(env: Mapping[str, str], name: str) -> bool:
+def is_on(env: Mapping[str, str], name: str) -> bool:
     """Return whether a variable is ``true`` or ``1``.
 
     Raises:
-        InvalidInputError: it is something else: nobody may take content for encrypted that is not.
+        InvalidInputError: it is something else: nobody may take for on what is off.
     """
     value = env.get(name, "").lower()
     if value not in ("", "true", "1", "false", "0"):

@@ -391,6 +391,9 @@ async def test_users_and_sessions_are_named_where_that_is_asked_for(
         for span in watched.take_spans():
             found = attributes_of(span)
             assert wanted == {name: found[name] for name in named if name in found}, setting
+    monkeypatch.setenv("ADK_STORE_TELEMETRY_IDS", "maybe")
+    with pytest.raises(InvalidInputError, match="ADK_STORE_TELEMETRY_IDS is 'maybe'"):
+        await connect().get_session(**WHO)
 
 
 async def test_ids_of_any_kind_can_be_exported(

@@ -138,6 +138,12 @@ def test_variables_of_two_stores_are_named(other: str) -> None:
         StoreSettings.from_env({"ADK_STORE_LOCAL": "store", other: "bucket"})
 
 
+def test_telemetry_names_users_only_by_a_variable_that_says_so() -> None:
+    """One that is neither true nor false counted as false."""
+    with pytest.raises(InvalidInputError, match=r"^ADK_STORE_TELEMETRY_IDS is 'maybe', it must be true"):
+        StoreSettings.from_env({"ADK_STORE_TELEMETRY_IDS": "maybe"})
+
+
 @pytest.mark.parametrize("value", [None, "", "here:1"])
 @pytest.mark.parametrize(
     ("variable", "read"),
