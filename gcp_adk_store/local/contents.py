@@ -158,7 +158,8 @@ class FileContents:
         Raises:
             UnavailableError: it was removed, because nobody seemed to write it.
         """
-        path = self._names.path(content)
+        with translated(self._names.folder):
+            path = self._names.path(content)
         if not path.exists():
             raise UnavailableError(
                 f"{path} was removed while it was written; nothing was recorded; try again"

@@ -1,5 +1,6 @@
 """Name the files of objects and the marks of those that are in doubt; all steps block."""
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Final
 
 from google.adk.platform import time as platform_time
 
+from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.local.opening import of_system, synchronise
 from gcp_adk_store.model.payloads import LeftFile
 
@@ -44,7 +46,7 @@ class FileNames:
 
     def path(self, content: str, suffix: str = "") -> Path:
         """Return the path of a file."""
-        return self.folder / content[:2] / f"{content}{suffix}"
+        return self._own(self.folder / content[:2] / f"{content}{suffix}")
 
     def make(self, folder: Path) -> None:
         """Make *folder* durable: another process that made it may not have synchronised it yet."""
@@ -75,6 +77,7 @@ class FileNames:
 
     def mark_removal(self, content: str) -> None:
         """Mark a file before the object that has it is removed."""
+        self.path(content)  # refuses one that could not be removed
         self.make(self._marks)
         os.close(os.open(self._mark(content, _REMOVAL), os.O_RDWR | os.O_CREAT, 0o600))
 
@@ -103,7 +106,7 @@ class FileNames:
     def pending(self, *, now: float) -> list[LeftFile]:
         """Return the files that marks name, each once, also those that are gone: their marks are left."""
         marked: dict[str, LeftFile] = {}
-        for entry in _entries(self._marks):
+        for entry in _entries(self._own(self._marks)):
             content, _, why = entry.name.partition(".")
             if not _MARK.fullmatch(entry.name) or content in marked:
                 continue
@@ -121,7 +124,7 @@ class FileNames:
     def listed(self, name: str) -> list[LeftFile]:
         """Return all files of the folder *name*, temporary ones too."""
         found = []
-        for entry in _entries(self.folder / name):
+        for entry in _entries(self._own(self.folder / name)):
             # A name of another folder is not that of an object's file: nothing here would remove it.
             if _NAME.fullmatch(entry.name) and entry.name.startswith(name):
                 with suppress(FileNotFoundError):  # removed meanwhile
@@ -137,7 +140,14 @@ class FileNames:
                 synchronise(folder)
 
     def _mark(self, content: str, why: str) -> Path:
-        return self._marks / f"{content}{why}"
+        return self._own(self._marks / f"{content}{why}")
+
+    def _own(self, path: Path) -> Path:
+        """Return a *path* in the folder or in one below it; the folder alone may be a symbolic link."""
+        for each in (path.parent, path):
+            if each != self.folder and each.is_symlink():
+                raise OSError(errno.ELOOP, "a symbolic link below the folder", f"{each}")
+        return path
 
     def _found(self, content: str, marked_at: float) -> LeftFile:
         for suffix in ("", PART):
@@ -159,10 +169,16 @@ def translated(folder: Path) -> Iterator[None]:
         InvalidInputError: *folder* cannot be a folder.
         AccessDeniedError: this user may not do it.
         UnavailableError: the disk is full or fails.
+        StoredDataError: a path within it is a symbolic link.
     """
     try:
         yield
     except OSError as exc:
+        if exc.errno == errno.ELOOP:
+            raise StoredDataError(
+                f"{exc.filename} is a symbolic link, which may lead out of the store: put a copy of what it "
+                "names in its place"
+            ) from exc
         raise of_system(exc, folder) from exc
 
 

@@ -6,7 +6,7 @@ import sqlite3
 import stat
 import tracemalloc
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -235,6 +235,35 @@ async def test_a_row_leads_to_no_file_outside_of_the_folder(
         await on_disk.objects.delete("one", generation=None)
 
     assert "secret" == other.read_text()
+
+
+@pytest.mark.parametrize(
+    ("linked", "harmless"),
+    [("objects/??/*", {"create", "left"}), ("objects/??", set()), ("objects/pending", {"read"})],
+)
+async def test_a_symbolic_link_leads_to_no_file_outside_of_the_folder(
+    on_disk: Kept, folder: Path, linked: str, harmless: set[str]
+) -> None:
+    """None is read, written or removed, and the error names the link."""
+    await put(on_disk, "one")
+    (link,) = folder.glob(linked)
+    outside = link.rename(folder.parent / "outside")
+    before = [*outside.glob("*")]
+    for number in range(256 if linked == "objects/??" else 0):
+        (folder / f"objects/{number:02x}").symlink_to(outside)
+    if not link.is_symlink():
+        link.symlink_to(outside)
+    calls = {
+        "read": on_disk.objects.read("one", generation=None),
+        "delete": on_disk.objects.delete("one", generation=None),
+        "create": on_disk.objects.create("two", upload()),
+        "left": on_disk.objects.left(every=True),
+    }
+    for name, call in calls.items():
+        with nullcontext() if name in harmless else pytest.raises(StoredDataError, match="symbolic link"):
+            await call
+
+    assert before == [*outside.glob("*")]
 
 
 async def test_a_size_beyond_the_file_takes_no_memory(on_disk: Kept, folder: Path) -> None:
