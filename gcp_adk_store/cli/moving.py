@@ -17,12 +17,14 @@ from gcp_adk_store.cli.place import (
     at_store,
     called,
     choice_option,
+    chosen_settings,
     command_line,
     given_id,
     json_option,
     looking_at,
     number_option,
     opened_file,
+    require_key_file,
     time_option,
     with_remedy,
 )
@@ -96,6 +98,7 @@ def copy_(
         given[each] = given[each] or None
     register()
     with with_remedy():
+        require_key_file(chosen_settings({}))
         report = asyncio.run(work())
     nothing = _no_session(given["app_name"], given["user_id"])
     finish(_result(report, would=given["dry_run"], nothing=nothing), as_json=as_json)

@@ -124,20 +124,19 @@ async def open_store(
         place: The options of :func:`place_options`.
         needs_project: Whether a project must be named; a bucket's name suffices for objects.
         reads_once: Whether the command reads each segment once, and so keeps none.
-        creates: Whether a folder without a local store gets one, and a store a missing file with its key.
+        creates: Whether a folder without a local store gets one.
 
     Raises:
         StoreError: a setting is malformed, or the project is missing.
-        CannotLookError: the folder of a local store contains none, or the file with the key is missing, and
-            the command does not create one.
+        CannotLookError: the folder of a local store contains none, and the command does not create one; or
+            the file with the key is missing.
     """
     # Imported here: they bring half of ADK and Google's clients.
     from gcp_adk_store.store import Store  # noqa: PLC0415
 
     settings = chosen_settings(place)
     limits = _READS_ONCE if reads_once else SessionLimits()
-    if not creates:
-        _require_key_file(settings)
+    require_key_file(settings)
     if settings.local is not None:
         store_folder(settings.local, creates=creates)
     elif needs_project:
@@ -146,10 +145,14 @@ async def open_store(
         yield OpenStore(store, where(settings), described(settings))
 
 
-def _require_key_file(settings: StoreSettings) -> None:
+def require_key_file(settings: StoreSettings) -> None:
+    """Raise a `CannotLookError` if *settings* name a key in a file that is missing: a store would make it."""
     key = settings.encryption and settings.encryption.key
     if isinstance(key, Path) and not os.path.exists(key):  # noqa: PTH110  # it raises no OSError
-        raise CannotLookError(f"the key file {str(key)!r} is not there; name it in ADK_STORE_ENCRYPTION_KEY")
+        raise CannotLookError(
+            f"the key file {str(key)!r} is not there; name it in ADK_STORE_ENCRYPTION_KEY, or make a key: "
+            f"openssl rand -base64 32 > {quoted(str(key))}"
+        )
 
 
 def store_folder(path: str, *, creates: bool = False) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -77,17 +78,27 @@ def run(folder: Path, *words: str) -> Result:
     return CliRunner().invoke(command, [*words, "--local", str(folder)])
 
 
-def test_a_command_makes_no_key_of_a_store_that_exists(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sessions", "list", "--app", "app", "--local", "store"),
+        ("import", "/dev/null", "--local", "new"),
+        ("copy", "firestore+local://{}/store", "firestore+local://{}/new", "--app", "app"),
+    ],
+    ids=itemgetter(0),
+)
+def test_a_command_makes_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     """A file of a mistyped name would wrap the keys of new users, and no agent has it."""
+    monkeypatch.chdir(tmp_path)
     asyncio.run(make(tmp_path / "store", LocalKeyWrapper.at(tmp_path / "key")))
-    monkeypatch.setenv("ADK_STORE_ENCRYPTION_KEY", str(tmp_path / "kye"))
-    refused = run(tmp_path / "store", "sessions", "list", "--app", "app")
+    monkeypatch.setenv("ADK_STORE_ENCRYPTION_KEY", "kye")
+    refused = CliRunner().invoke(command, [word.format(tmp_path) for word in words])
 
     assert (2, "") == (refused.exit_code, refused.stdout)
-    assert f"the key file {str(tmp_path / 'kye')!r} is not there; name it in ADK_STORE_E" in refused.stderr
-    assert not (tmp_path / "kye").exists()
+    assert "the key file 'kye' is not there; name it in ADK_STORE_ENCRYPTION_KEY" in refused.stderr
+    assert ["key", "store"] == sorted(each.name for each in tmp_path.iterdir())
 
 
 def test_the_commands_take_the_key_of_the_environment(
