@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Annotated, Final, Self
 
 from pydantic import Field
@@ -225,15 +226,29 @@ class TaskLayout:
         """Paths of the pieces of the task at the path *task*, in order."""
         return [f"{task}/{self.pieces_collection}/{sha256}-{number}" for number in range(count)]
 
+    def note(self, owner: str, task_id: str) -> str:
+        """Path of the note by which the configs of an owner for a task are found."""
+        return f"{self.owner(owner)}/{self.pushes_collection}/{escape_name(task_id, what='task_id')}"
+
     def noted_configs(self, note: str) -> str:
         """Path above the configs that the note at the path *note* names."""
         owner, _, task = note.rsplit("/", 2)
         return f"{self.pushes_collection}/{task}/{owner}"
 
     def put_config(
-        self, owner: str, task_id: str, config_id: str, body: bytes, *, expiry: Expiry | None
+        self,
+        owner: str,
+        task_id: str,
+        config_id: str,
+        body: bytes,
+        *,
+        expiry: Expiry | None,
+        note: Document | None = None,
     ) -> list[Write]:
         """Return the writes of one config, and of the note by which its owner's configs are found.
+
+        With an *expiry*, *note* is what is stored of the latter, and required: an earlier config may end
+        later, and it must be found as long as it is there.
 
         The note counts the writes, so each gives it a new update time, also one that the network repeats:
         Firestore keeps the update time of a document that a write leaves as it was.
@@ -246,16 +261,21 @@ class TaskLayout:
                 f"the push notification config takes {len(body)} bytes, the limit is {CHUNK_BYTES}; "
                 "give it a shorter URL, token or credentials"
             )
-        ends = _ends(expiry)
-        config: dict[str, FieldValue] = {"format": FORMAT, "body": body, **ends}
-        task = escape_name(task_id, what="task_id")
-        note = Write(
-            path=f"{self.owner(owner)}/{self.pushes_collection}/{task}",
-            fields={"format": FORMAT, **ends},
+        config: dict[str, FieldValue] = {"format": FORMAT, "body": body, **_ends(expiry)}
+        must: Must | str = Must.BE_ABSENT
+        last = expiry
+        if expiry is not None and note is not None:
+            must = note.update_time
+            stored = read_fields(_Document, note).expiry
+            last = None if stored is None else max(expiry, stored, key=attrgetter("at"))
+        noted = Write(
+            path=self.note(owner, task_id),
+            fields={"format": FORMAT, **_ends(last)},
             mask=[("format",), ("ttl_s",), ("expire_at",)],
             increment={"save": 1},
+            must=None if expiry is None else must,
         )
-        return [Write(path=self.config(owner, task_id, config_id), fields=config), note]
+        return [Write(path=self.config(owner, task_id, config_id), fields=config), noted]
 
 
 def joined(pieces: Sequence[Document | None]) -> bytes | None:
@@ -289,12 +309,18 @@ class _Document(DocumentFields):
     ttl_s: Annotated[int, Field(ge=1, le=MAX_TTL_S)] | None = None
     expire_at: datetime | None = None
 
+    @property
+    def expiry(self) -> Expiry | None:
+        """When it ends; ``None`` if it stays forever."""
+        if self.ttl_s is None or self.expire_at is None:
+            return None
+        return Expiry(ttl_s=self.ttl_s, at=int(self.expire_at.timestamp()))
+
     def has_expired(self, document: Document) -> bool:
         """Return whether the *document* with these fields had ended when it was read."""
-        if self.ttl_s is None or self.expire_at is None:
-            return False
-        expiry = Expiry(ttl_s=self.ttl_s, at=int(self.expire_at.timestamp()))
-        return expiry.has_passed(document.read_time, written_at=float(document.update_time))
+        return self.expiry is not None and self.expiry.has_passed(
+            document.read_time, written_at=float(document.update_time)
+        )
 
 
 class _Task(_Document):

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from gcp_adk_store.codec.writes import Delete, Document
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.calls import checks_kinds, operation
-from gcp_adk_store.kernel.transact import Writes, commit_all
+from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Writes, commit_all, transact
+from gcp_adk_store.model.session_fields import Expiry
 from gcp_adk_store.tasks.format import read_config
 from gcp_adk_store.tasks.owned import LeftOut, OwnedStore
 from gcp_adk_store.tasks.sdk import needs_a2a
@@ -32,7 +33,9 @@ class PushNotificationConfigStore(OwnedStore, A2aConfigStore):
     async def set_info(
         self, task_id: str, notification_config: TaskPushNotificationConfig, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
-        """Set the config of an id, by default the task's; return it as it is stored. 1 commit.
+        """Set the config of an id, by default the task's; return it as it is stored.
+
+        1 commit, and with a time to live 1 read before it.
 
         Raises:
             InvalidInputError: the config is over 900 KiB, or an id over 1,500 bytes as a Firestore name.
@@ -99,9 +102,19 @@ class PushNotificationConfigStore(OwnedStore, A2aConfigStore):
     @operation
     async def set_push_config(self, *, task_id: str, owner: str, config: TaskPushNotificationConfig) -> None:
         """Store a normalised config."""
-        expiry = await self._expiry(self._layout.config(owner, task_id, config.id))
         body = config.SerializeToString(deterministic=True)
-        await self._documents.commit(self._layout.put_config(owner, task_id, config.id, body, expiry=expiry))
+        path = self._layout.note(owner, task_id)
+
+        async def look() -> tuple[Expiry | None, Document | None]:
+            found = (None,) if self._ttl_s is None else await self._documents.get([path])
+            return await self._expiry(path), found[0]
+
+        def decide(seen: tuple[Expiry | None, Document | None], _: Attempts) -> Decision[None]:
+            expiry, note = seen
+            writes = self._layout.put_config(owner, task_id, config.id, body, expiry=expiry, note=note)
+            return Commit(writes, lambda _: None)
+
+        await transact(self._documents, look, decide, advice="set it again")
 
     @operation
     async def list_push_configs(

@@ -79,6 +79,23 @@ async def test_the_sweep_of_a_local_store_removes_ended_tasks_with_their_pieces(
     assert [1, 0, 0, 0] == left
 
 
+@pytest.mark.parametrize("longer", [None, 36_000])
+async def test_an_erasure_finds_a_config_that_outlives_a_later_one(
+    tmp_path: Path, time: Clock, longer: float | None
+) -> None:
+    """The option was changed between them: the note by which both are found stays as long as the first."""
+    for config_id, ttl in (("a", longer), ("b", 60)):
+        async with Store.local(tmp_path, task_ttl_seconds=ttl) as store:
+            config = TaskPushNotificationConfig(id=config_id, url="https://a.example")
+            await store.push_notification_configs.set_info("t1", config, ANN)
+    time.now += 61 + 3600  # a store sweeps once an hour
+    async with Store.local(tmp_path) as store:
+        await store.tasks.save(task("other"), ANN)
+        await store.push_notification_configs.delete_owner_configs(owner="ann")
+
+        assert [] == await store.push_notification_configs.get_info("t1", ANN)
+
+
 @pytest.mark.parametrize("wrong", [0, -1, True, float("nan"), 10**12])
 def test_a_time_to_live_that_cannot_be_is_refused_at_once(tmp_path: Path, wrong: float) -> None:
     """Not at the first save."""
