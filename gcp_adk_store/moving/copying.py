@@ -22,6 +22,7 @@ from gcp_adk_store.model.keys import USER_NAMESPACE, SessionKey
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.memories import MemoryCopies, MemoryPlace, memory_service, memory_source
 from gcp_adk_store.moving.places import (
+    closed_by,
     is_missing,
     open_source,
     open_target,
@@ -99,8 +100,8 @@ class ArtifactCopies:
         await self.target.save_artifact(**which, artifact=part or TOMBSTONE, custom_metadata=metadata)
 
 
-def open_artifacts(given: ArtifactPlace) -> BaseArtifactService:
-    """Return a service, or that of a URI.
+def open_artifacts(given: ArtifactPlace, ends: AsyncExitStack) -> BaseArtifactService:
+    """Return a service, or that of a URI, which *ends* closes.
 
     Raises:
         InvalidInputError: the URI is malformed, or ADK cannot open it.
@@ -111,7 +112,7 @@ def open_artifacts(given: ArtifactPlace) -> BaseArtifactService:
     if given.partition(":")[0].lower() in ("gs", "gs+local"):
         from gcp_adk_store.adk_server.services import artifact_service  # noqa: PLC0415  # with Google's clients
 
-        return artifact_service(given)
+        return closed_by(ends, artifact_service(given))
     from google.adk.cli.service_registry import get_service_registry  # noqa: PLC0415  # half of ADK's command
 
     try:
@@ -120,7 +121,7 @@ def open_artifacts(given: ArtifactPlace) -> BaseArtifactService:
         service = None
     if service is None:
         raise InvalidInputError("an artifact service is named by a URI such as gs://BUCKET or file:///PATH")
-    return service
+    return closed_by(ends, service)
 
 
 def _content(part: types.Part | None) -> bytes | None:
@@ -218,10 +219,11 @@ async def copy(
         if artifacts is not None:
             one, other = artifacts
             require_present(one)
-            there = nowhere.artifacts if dry_run and is_missing(other) else open_artifacts(other)
-            copying.artifacts = ArtifactCopies(open_artifacts(one), there, verify, dry_run)
+            there = nowhere.artifacts if dry_run and is_missing(other) else open_artifacts(other, ends)
+            copying.artifacts = ArtifactCopies(open_artifacts(one, ends), there, verify, dry_run)
         if memories is not None:
-            copying.memories = MemoryCopies(memory_source(memories[0]), memory_service(memories[1]), dry_run)
+            listing, adding = memory_source(memories[0], ends), memory_service(memories[1], ends)
+            copying.memories = MemoryCopies(listing, adding, dry_run)
         await copying.run(follow, interval_s)
     return copying.report
 

@@ -1,7 +1,7 @@
 """Copy the memories of users, from services that can list them."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -18,7 +18,7 @@ from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import Memory
-from gcp_adk_store.moving.places import firestore_place, require_place, require_present
+from gcp_adk_store.moving.places import closed_by, firestore_place, require_place, require_present
 from gcp_adk_store.moving.report import Report, failure_of_one
 from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -129,8 +129,8 @@ def _event(memory: Memory, content: types.Content) -> Event:
     return made
 
 
-def memory_source(given: MemoryPlace) -> MemorySource:
-    """Return what lists the memories of a service, or of that of a URI.
+def memory_source(given: MemoryPlace, ends: AsyncExitStack) -> MemorySource:
+    """Return what lists the memories of a service, or of that of a URI, which *ends* closes.
 
     Raises:
         InvalidInputError: the URI is malformed or names a folder without a store, or the service cannot list
@@ -142,8 +142,8 @@ def memory_source(given: MemoryPlace) -> MemorySource:
 
         place = firestore_place(given)
         documents = firestore_documents(project=place["project"], database=place["database"])
-        return partial(adk_firestore_memories, documents)
-    service = memory_service(given)
+        return partial(adk_firestore_memories, closed_by(ends, documents))
+    service = memory_service(given, ends)
     storage = _storage_of(service)
     if storage is not None:
         from gcp_adk_store.memory.searches import iter_memories  # noqa: PLC0415  # where it is used
@@ -161,8 +161,8 @@ def _storage_of(service: BaseMemoryService) -> SessionStorage | None:
     return storage if isinstance(storage, SessionStorage) else None
 
 
-def memory_service(given: MemoryPlace) -> BaseMemoryService:
-    """Return a service, or that of a URI.
+def memory_service(given: MemoryPlace, ends: AsyncExitStack) -> BaseMemoryService:
+    """Return a service, or that of a URI, which *ends* closes.
 
     Raises:
         InvalidInputError: the URI is malformed, or ADK cannot open it.
@@ -175,11 +175,11 @@ def memory_service(given: MemoryPlace) -> BaseMemoryService:
     if given.partition(":")[0].lower() in ("firestore", "firestore+local"):
         from gcp_adk_store.adk_server import services  # noqa: PLC0415  # with Google's clients
 
-        return services.memory_service(given)
+        return closed_by(ends, services.memory_service(given))
     try:
         service = get_service_registry().create_memory_service(given)
     except (ValueError, ImportError):
         service = None
     if service is None:
         raise InvalidInputError("a memory service is named by a URI such as firestore:// or memory://")
-    return service
+    return closed_by(ends, service)

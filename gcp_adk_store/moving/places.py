@@ -2,7 +2,8 @@
 
 import os
 import re
-from typing import Any, Final
+from contextlib import AsyncExitStack
+from typing import Any, Final, TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from google.adk.sessions import BaseSessionService, InMemorySessionService
@@ -12,6 +13,8 @@ from gcp_adk_store.local.backend import DATABASE
 from gcp_adk_store.moving.adk_services import SQL, AdkService
 from gcp_adk_store.moving.records import OwnStore, Source, Target
 from gcp_adk_store.sessions.service import SessionService
+
+Opened = TypeVar("Opened")
 
 ADK_FIRESTORE: Final = "adk-firestore"
 """Scheme of ADK's Firestore layout; ``firestore`` is that of this library."""
@@ -140,6 +143,13 @@ def require_place(given: object, what: str) -> None:
     """
     if not isinstance(given, str):
         raise InvalidInputError(f"{what} must be a service of ADK or its URI, not {type(given).__name__}")
+
+
+def closed_by(ends: AsyncExitStack, opened: Opened) -> Opened:
+    """Let *ends* close what was opened for it; most services of ADK have nothing to close."""
+    if (close := getattr(opened, "close", None)) is not None:
+        ends.push_async_callback(close)
+    return opened
 
 
 def _of_uri(uri: str) -> Target:

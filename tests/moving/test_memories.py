@@ -1,6 +1,7 @@
 """A copy takes along the memories of users as they are stored."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from gcp_adk_store import Store
 from gcp_adk_store.moving import copy
 from tests.moving.hardest import APP, fill, many
 from tests.support.clock import in_days
+from tests.support.server_end import close_services
 
 USER: dict[str, Any] = {"app_name": APP, "user_id": "u"}
 HOUR = 1 / 24
@@ -98,3 +100,20 @@ async def test_memories_without_an_end_get_that_of_the_target() -> None:
         left = [await ids_in_hours(other, hours) for hours in (0.9, 1.5, 2.5)]
 
         assert [{"e1", "e2", "m"}, {"e1", "m"}, set()] == left
+
+
+async def test_what_a_copy_opens_by_uris_is_closed(tmp_path: Path) -> None:
+    """SQLite removes the log of a file when its last connection closes."""
+    async with Store.local(tmp_path / "one") as one:
+        await with_memories(one)
+        await fill(one.sessions, [("u", "s", many(1))])
+        part = types.Part(text="a")
+        await one.artifacts.save_artifact(filename="a", artifact=part, session_id="s", **USER)
+    here, there = f"local://{tmp_path}/one", f"local://{tmp_path}/two"
+    pair = f"firestore+{here}", f"firestore+{there}"
+    report = await copy(*pair, app_name=APP, artifacts=(f"gs+{here}", f"gs+{there}"), memories=pair)
+    left = [path.parent.name for path in tmp_path.glob("*/*-wal")]  # noqa: ASYNC240
+    await close_services()
+
+    assert (1, 3, 1) == (report.copied, report.memories, report.artifact_versions)
+    assert [] == left
