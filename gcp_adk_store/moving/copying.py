@@ -24,6 +24,7 @@ from gcp_adk_store.moving.memories import MemoryCopies, MemoryPlace, memory_serv
 from gcp_adk_store.moving.places import (
     closed_by,
     is_missing,
+    is_same,
     open_source,
     open_target,
     require_place,
@@ -200,7 +201,7 @@ async def copy(
             raise InvalidInputError(f"{name} has {len(pair)} places, it must have two: source and target")
     if not 0 < interval_s < float("inf"):
         raise InvalidInputError(f"interval_s is {interval_s}, it must be a number of seconds above 0")
-    if source is target or (isinstance(source, str) and source_name(source) == source_name(target)):
+    if is_same(source, target):
         raise InvalidInputError("source and target are the same; name another target")
     what = f"{source_name(source)} -> {source_name(target)}, app {app_name!r}, user {user_id!r}"
     async with AsyncExitStack() as ends:

@@ -13,6 +13,7 @@ from gcp_adk_store.local.backend import DATABASE
 from gcp_adk_store.moving.adk_services import SQL, AdkService
 from gcp_adk_store.moving.records import OwnStore, Source, Target
 from gcp_adk_store.sessions.service import SessionService
+from gcp_adk_store.settings import StoreSettings
 
 Opened = TypeVar("Opened")
 
@@ -106,24 +107,40 @@ def require_present(given: object) -> None:
 def _missing(given: object) -> str:
     """Return what does not exist where the URI *given* names a place on this machine; empty if it does."""
     parts = _split(given) if isinstance(given, str) else None
-    if parts is None:
+    path = None if parts is None else _path_of(parts)
+    if parts is None or path is None:
         return ""
+    is_store = parts.scheme.endswith("+local")
+    if _exists(os.path.join(path, DATABASE) if is_store else path):  # noqa: PTH118  # no OSError
+        return ""
+    what = "folder" if is_store or parts.scheme == "file" else "file"
+    lacks = "contains no local store that this user can read" if is_store else "does not exist"
+    return f"the {what} {path[:200]!r} {lacks}"
+
+
+def _path_of(parts: SplitResult) -> str | None:
+    """Return the folder, or the file of SQLite, that a URI names; ``None`` if it names something else."""
     if parts.scheme.partition("+")[0] == "sqlite":
         file = parts.path.removeprefix("/")
-        is_file = bool(file) and not file.startswith((":memory:", "file:"))
-        return f"the file {file[:200]!r} does not exist" if is_file and not _exists(file) else ""
+        return None if not file or file.startswith((":memory:", "file:")) else file
     folder = unquote(parts.path)
-    if parts.netloc or not folder.startswith("/"):
-        return ""
-    if parts.scheme.endswith("+local") and not _exists(os.path.join(folder, DATABASE)):  # noqa: PTH118  # no OSError
-        return f"the folder {folder[:200]!r} contains no local store that this user can read"
-    if parts.scheme == "file" and not _exists(folder):
-        return f"the folder {folder[:200]!r} does not exist"
-    return ""
+    is_folder = parts.scheme.endswith("+local") or parts.scheme == "file"
+    return folder if is_folder and not parts.netloc and folder.startswith("/") else None
 
 
 def _exists(path: str) -> bool:
     return os.path.exists(path)  # noqa: PTH110  # it raises no OSError
+
+
+def is_same(one: object, other: object) -> bool:
+    """Return whether both are one service, or URIs of one place, as far as names and paths show."""
+    if not isinstance(one, str) or not isinstance(other, str):
+        return one is other
+    both = _split(one), _split(other)
+    paths = [path for path in map(_path_of, both) if path is not None and _exists(path)]
+    prefixes = {dict(parse_qsl(parts.query)).get("prefix", StoreSettings().prefix) for parts in both}
+    is_one_path = len(paths) == len(both) and os.path.samefile(*paths) and len(prefixes) == 1  # noqa: PTH121
+    return is_one_path or source_name(one) == source_name(other)
 
 
 def source_name(given: object) -> str:

@@ -123,6 +123,24 @@ def test_a_folder_without_a_store_is_no_source(folder: Path, tmp_path: Path) -> 
         assert not gone.exists()
 
 
+def test_a_copy_onto_itself_is_refused_by_any_path(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a slash at the end, over a link, or relative; another prefix of a folder is another store."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to(folder)
+    (tmp_path / "adk.db").touch()
+    for source, target in (
+        (uri(folder), f"{uri(folder)}/"),
+        (uri(folder), f"{uri(tmp_path / 'link')}?prefix=adk"),
+        (f"sqlite:///{tmp_path}/adk.db", "sqlite+aiosqlite:///adk.db"),
+    ):
+        result = run("copy", source, target, "--app", APP)
+
+        assert (2, True) == (result.exit_code, "source and target are the same" in result.stderr), target
+    assert 0 == run("copy", uri(folder), f"{uri(folder)}?prefix=other", "--app", APP).exit_code
+
+
 @pytest.mark.parametrize("scheme", ["sqlite", "sqlite+aiosqlite"])
 def test_a_database_without_a_file_is_no_source(
     scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
