@@ -61,7 +61,8 @@ class UrlSigner:
                 f"{', '.join(sorted(given))} cannot be passed; credentials= and "
                 "signing_service_account= of the service say who signs"
             )
-        if _is_over(expiration):
+        is_v2 = (options or {}).get("version") == "v2"
+        if _seconds_left(expiration, is_unix=is_v2) < 1:
             raise InvalidInputError(f"expiration is over: {expiration}; give a later one")
 
         def work(bucket: Any, once: Once) -> str:
@@ -71,7 +72,7 @@ class UrlSigner:
                 url: str = bucket.blob(name).generate_signed_url(
                     expiration=expiration, method=method, headers=dict(headers or {}), **arguments
                 )
-            except (TypeError, ValueError, AttributeError) as exc:
+            except (TypeError, ValueError, AttributeError, OverflowError) as exc:
                 raise InvalidInputError("the URL cannot be signed as asked for; see the cause") from exc
             return url
 
@@ -101,11 +102,15 @@ class UrlSigner:
         return _IamSigner(credentials, self._service_account or acts_as)
 
 
-def _is_over(expiration: datetime | timedelta | int) -> bool:
+def _seconds_left(expiration: datetime | timedelta | int, *, is_unix: bool) -> float:
+    """Return the seconds until *expiration*, whose whole ones count; *is_unix* if a number is Unix time."""
+    now = platform_time.get_time()
     if isinstance(expiration, datetime):
         ends_at = expiration if expiration.tzinfo else expiration.replace(tzinfo=UTC)  # as Google's client
-        return ends_at <= datetime.fromtimestamp(platform_time.get_time(), UTC)
-    return expiration <= (timedelta(0) if isinstance(expiration, timedelta) else 0)  # type: ignore[operator]
+        expiration = ends_at - datetime.fromtimestamp(now, UTC)
+    if isinstance(expiration, timedelta):
+        return expiration.total_seconds()
+    return expiration - now if is_unix else expiration
 
 
 class _IamSigner(Signing):
