@@ -380,7 +380,8 @@ def _has_content(path: str | os.PathLike[str]) -> bool:
 
 def _size_of(file: BinaryIO) -> int:
     try:
-        size = file.seek(0, io.SEEK_END)
+        file.seek(0, io.SEEK_END)
+        size = file.tell()  # seek() of a mapped file returns None
         file.seek(0)
     except (AttributeError, OSError) as exc:
         raise InvalidInputError(

@@ -32,9 +32,10 @@ class LocalKeyWrapper:
         """Wrap with the first of *keys*, 32 random bytes each; unwrap with any.
 
         Raises:
-            InvalidInputError: a key has another length, or no key is given.
+            InvalidInputError: a key is no bytes or has another length, or no key is given.
         """
-        if not keys or any(len(key) != KEY_BYTES for key in keys):
+        given: tuple[object, ...] = keys
+        if not keys or not all(isinstance(key, bytes | bytearray) and len(key) == KEY_BYTES for key in given):
             raise InvalidInputError(f"LocalKeyWrapper takes one or more keys of {KEY_BYTES} bytes")
         self._keys = {_version(key): AESGCM(key) for key in reversed(keys)}
         self._newest = _version(keys[0])

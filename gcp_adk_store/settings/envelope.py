@@ -94,6 +94,10 @@ class KmsEnvelope:
             )
         if not isinstance(older, tuple) or not all(isinstance(key, str) for key in older):
             raise InvalidInputError("older_keys must be a tuple of names of keys")
+        if older and not isinstance(key, str):
+            raise InvalidInputError(
+                "older_keys must be empty if key is none of Cloud KMS; a file has older keys in further lines"
+            )
         wrong = [key for key in (self.key, *self.older_keys) if isinstance(key, str) and not is_kms_key(key)]
         if wrong:
             raise InvalidInputError(
@@ -108,8 +112,12 @@ class KmsEnvelope:
                 "the default: 4 to 63 lower-case letters, digits or '-'"
             )
         require_number("cache_s", cache_s)
-        if not isinstance(cache_s, int | float) or not 0 <= self.cache_s <= MAX_CACHE_S:
+        is_number = isinstance(cache_s, int | float) and not isinstance(cache_s, bool)
+        if not is_number or not 0 <= self.cache_s <= MAX_CACHE_S:
             raise InvalidInputError(f"cache_s is {shown(cache_s)}, it must be from 0 to {MAX_CACHE_S:.0f}")
+        for name, value in (("accept_plaintext", given.accept_plaintext), ("artifacts", given.artifacts)):
+            if not isinstance(value, bool):
+                raise InvalidInputError(f"{name} is {shown(value)}, it must be True or False")
 
     @classmethod
     def from_variables(cls, env: Mapping[str, str]) -> "KmsEnvelope | None":

@@ -367,6 +367,10 @@ async def test_a_local_key_lies_in_a_file_for_its_owner_alone(tmp_path: Path) ->
     path.write_text("not a key")
     with pytest.raises(InvalidInputError, match="base64"):
         LocalKeyWrapper.at(path)
+    key: Any
+    for key in ("k" * 32, None, b"k" * 31):
+        with pytest.raises(InvalidInputError, match="keys of 32 bytes"):
+            LocalKeyWrapper(key)
 
 
 @pytest.mark.linux
@@ -393,8 +397,12 @@ def test_the_name_of_a_new_local_key_is_synchronised(tmp_path: Path, monkeypatch
         {"key": b"k"},
         {"key": Path("k"), "per": "app"},
         {"key": Path("k"), "cache_s": 3601},
+        {"key": Path("k"), "cache_s": True},
+        {"key": Path("k"), "accept_plaintext": "false"},
+        {"key": Path("k"), "artifacts": 0},
+        {"key": Path("k"), "older_keys": ("projects/p/locations/l/keyRings/r/cryptoKeys/k",)},
     ],
-    ids=["name", "none", "bytes", "per", "cache"],
+    ids=["name", "none", "bytes", "per", "cache", "flag", "plaintext", "artifacts", "older"],
 )
 def test_a_malformed_envelope_is_refused(wrong: dict[str, Any]) -> None:
     """Before anything is opened."""

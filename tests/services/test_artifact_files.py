@@ -4,6 +4,7 @@ import asyncio
 import base64
 import hashlib
 import io
+import mmap
 import os
 import threading
 from collections.abc import Callable
@@ -261,6 +262,16 @@ async def test_a_target_that_takes_no_bytes_is_refused(
     await artifacts.save_artifact(**FILM, artifact=binary(b"x"))
     with pytest.raises(InvalidInputError, match=message):
         await artifacts.load_artifact_to(**FILM, target=target)
+
+
+async def test_a_mapped_file_is_a_source(artifacts: GcsArtifactService) -> None:
+    """Its seek() returns nothing in some versions of Python."""
+    mapped: Any
+    with mmap.mmap(-1, 5) as mapped:
+        mapped[:] = b"hello"
+        await artifacts.save_artifact_file(**FILM, source=mapped, mime_type="video/mp4")
+
+    assert binary(b"hello") == await artifacts.load_artifact(**FILM)
 
 
 class Shrinks(io.BytesIO):
