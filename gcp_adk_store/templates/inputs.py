@@ -15,7 +15,7 @@ from google.adk.agents import BaseAgent
 
 from gcp_adk_store.errors import InvalidInputError, PromptTemplateError
 from gcp_adk_store.kernel.calls import checks_arguments, require_kinds
-from gcp_adk_store.templates.parsing import require_template
+from gcp_adk_store.templates.parsing import require_template, text_of
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,8 @@ def resolve_template(template: str | None, inputs: Mapping[str, Any] | None) -> 
 
     Raises:
         PromptTemplateError: variables have no input; the error names all of them.
-        InvalidInputError: *template* is neither a text nor ``None``, or *inputs* is not a mapping.
+        InvalidInputError: *template* is neither a text nor ``None``, *inputs* is not a mapping, or a value
+            has no text.
     """
     require_kinds(resolve_template, (), {"inputs": inputs})
     if template is None:
@@ -69,7 +70,7 @@ def resolve_template(template: str | None, inputs: Mapping[str, Any] | None) -> 
     missing = [name for name in names if name not in given]
     if missing:
         raise PromptTemplateError.of(missing, template)
-    texts = {name: "" if given[name] is None else str(given[name]) for name in names}
+    texts = {name: text_of(given[name], name) for name in names}
     logger.debug("Resolved %d variables in template", len(texts))
     return _PLACEHOLDER.sub(
         lambda match: texts[match["name"]] if match["name"] else f"{{{match['escaped']}}}", template

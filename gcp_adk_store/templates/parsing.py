@@ -59,6 +59,20 @@ def require_template(template: object) -> None:
         raise InvalidInputError(f"template must be a text, not {type(template).__name__}")
 
 
+def text_of(value: object, name: str) -> str:
+    """Return the text of the value of a placeholder *name*; ``None`` is empty.
+
+    Raises:
+        InvalidInputError: it has none, as a whole number of over 4,300 digits.
+    """
+    try:
+        return "" if value is None else str(value)
+    except ValueError as exc:
+        raise InvalidInputError(
+            f"the value of {name!r:.80} has no text: {type(value).__name__}; give it as a text"
+        ) from exc
+
+
 @functools.lru_cache(512)  # an application has some dozens of templates
 def parse_state_template(template: str, *, extended: bool) -> tuple[str | Placeholder, ...]:
     """Return the pieces of an instruction, in order; adjacent literal text is one piece.

@@ -21,11 +21,13 @@ from google.genai import types
 from gcp_adk_store.errors import InvalidInputError, TemplateKeyError
 from gcp_adk_store.kernel.calls import checks_kinds, require_kinds
 from gcp_adk_store.kernel.concurrency import gather
+from gcp_adk_store.model.keys import ArtifactKey
 from gcp_adk_store.templates.parsing import (
     Placeholder,
     lines_and_columns,
     parse_state_template,
     require_template,
+    text_of,
 )
 
 TemplateContext: TypeAlias = ReadonlyContext | InvocationContext | Session
@@ -126,7 +128,8 @@ async def inject_session_state(
 
     Raises:
         TemplateKeyError: a required value is missing, or a key is not allowed.
-        InvalidInputError: *template* or *context* has a wrong type, or an artifact needs a missing service.
+        InvalidInputError: *template* or *context* has a wrong type, an artifact needs a missing service, or a
+            value has no text.
     """
     require_template(template)
     require_kinds(inject_session_state, (), {"artifact_service": artifact_service, "settings": settings})
@@ -149,7 +152,7 @@ async def inject_session_state(
             texts.append(piece)
             continue
         value = _value(piece, session.state, artifacts)
-        text = settings.without_value(piece) if value is _MISSING else _shown(value, settings)
+        text = settings.without_value(piece) if value is _MISSING else _shown(value, piece, settings)
         if text is None:
             there = await _filenames(session, service) if piece.is_artifact else session.state
             raise _missing(template, piece, there)
@@ -197,12 +200,23 @@ def _ids(session: Session) -> dict[str, Any]:
 async def _load(
     names: Sequence[str], session: Session, service: BaseArtifactService | None
 ) -> dict[str, types.Part | None] | None:
-    """Return artifacts by name; ``None`` without a service, for an error at the placeholder."""
+    """Return artifacts by name; ``None`` without a service, for an error at the placeholder.
+
+    A name that no artifact of the session can have is missing.
+    """
     if service is None:
         return None
-    once = list(dict.fromkeys(names))
+    once = [name for name in dict.fromkeys(names) if _can_exist(name, session)]
     parts = await gather(service.load_artifact(**_ids(session), filename=name) for name in once)
     return dict(zip(once, parts, strict=True))
+
+
+def _can_exist(name: str, session: Session) -> bool:
+    try:
+        ArtifactKey.of(app=session.app_name, user=session.user_id, session=session.id, filename=name)
+    except InvalidInputError:
+        return False
+    return True
 
 
 def _value(
@@ -213,7 +227,7 @@ def _value(
             raise InvalidInputError(
                 "Artifact service is not initialized; pass artifact_service=, or give it to the Runner"
             )
-        part = artifacts[piece.name]
+        part = artifacts.get(piece.name)
         return _MISSING if part is None else _artifact_text(part, piece.name)
     value = state.get(piece.name, _MISSING)
     for step in piece.path:
@@ -231,14 +245,17 @@ def _inner(value: Any, step: str) -> Any:
     return _MISSING
 
 
-def _shown(value: Any, settings: TemplateSettings) -> str:
-    text = "" if value is None else str(value)
+def _shown(value: Any, piece: Placeholder, settings: TemplateSettings) -> str:
+    text = text_of(value, piece.key)
     limit = settings.max_value_chars
     return text if limit is None or len(text) <= limit else f"{text[:limit]}{_CUT}"
 
 
 async def _filenames(session: Session, service: BaseArtifactService | None) -> Collection[str]:
-    return () if service is None else await service.list_artifact_keys(**_ids(session))
+    try:
+        return () if service is None else await service.list_artifact_keys(**_ids(session))
+    except ValueError:  # the session has an id that no artifact can have
+        return ()
 
 
 def _missing(template: str, piece: Placeholder, there: Collection[object]) -> TemplateKeyError:

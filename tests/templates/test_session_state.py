@@ -15,6 +15,7 @@ from google.genai import types
 
 from gcp_adk_store import (
     InvalidInputError,
+    Store,
     StoreError,
     TemplateKeyError,
     TemplateSettings,
@@ -116,6 +117,25 @@ async def test_the_first_missing_name_is_an_error_with_its_place_and_neighbours(
     assert f"{missing} of the template; {way_out}" == str(raised.value)
     assert isinstance(raised.value, KeyError)
     assert isinstance(raised.value, StoreError)
+
+
+@pytest.mark.parametrize("name", ["x", "user:x", "", "user:", "a\nb"])
+async def test_an_artifact_that_cannot_be_there_is_missing(adk_store_local: Store, name: str) -> None:
+    """Also one of a session whose id no artifact can have, which lists none."""
+    stored = Session(id="c:1", app_name="shop", user_id="ann")
+    fill = partial(inject_session_state, artifact_service=adk_store_local.artifacts)
+
+    assert "<>" == await fill(f"<{{artifact.{name}?}}>", stored)
+    with pytest.raises(TemplateKeyError, match=r"not found, at line 1, column 2 of the template; save it"):
+        await fill(f"<{{artifact.{name}}}>", stored)
+
+
+async def test_a_value_without_a_text_is_a_clear_error() -> None:
+    """Python refuses to write so long a number."""
+    with pytest.raises(InvalidInputError, match="the value of 'app:key' has no text: int"):
+        await inject_session_state("{app:key}", session(app__key=10**5000))
+    with pytest.raises(InvalidInputError, match="the value of 'key' has no text: int"):
+        resolve_template("{key}", {"key": 10**5000})
 
 
 async def test_what_is_no_template_no_settings_or_no_context_is_a_clear_error() -> None:
