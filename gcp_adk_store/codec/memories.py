@@ -6,7 +6,7 @@ whose large parts are payloads as in sessions.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
@@ -17,8 +17,9 @@ from pydantic_core import from_json
 
 from gcp_adk_store.codec.decode import StoredEvent, decode_event
 from gcp_adk_store.codec.encode import encode_event
-from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.model.json_values import Bounds, not_json, weigh
+from gcp_adk_store.codec.texts import metadata_bytes
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.json_values import Bounds
 from gcp_adk_store.model.memories import Memory
 from gcp_adk_store.model.payloads import Payload, PayloadPlace
 from gcp_adk_store.model.state import is_light
@@ -31,6 +32,7 @@ _METADATA: Final = Bounds(
     size=MAX_METADATA_BYTES,
     size_named="the limit for metadata",
     way_out="keep what is larger in the content",
+    text_keys=True,
 )
 _METADATA_DEPTH: Final = 20
 
@@ -38,6 +40,8 @@ _INLINE_BYTES: Final = 4 * 1024
 """Inline data over this size is a payload: a search never looks at it."""
 _TEXT_BYTES: Final = 32 * 1024
 """A content over this size as JSON is a payload as a whole."""
+_MEMORY_BYTES: Final = 512 * 1024
+"""A memory without its payloads must fit a document; metadata and an excerpt take 300 KiB at most."""
 _EXCERPT: Final = 16 * 1024
 """Characters of a text in a payload that a search looks at."""
 _ID_FIRST: Final = re.compile(r'\{"id":("(?:[ !#-\[\]-~]|\\[ -~]){1,200}")')
@@ -79,9 +83,13 @@ def encode_memory(memory: Memory, content: types.Content, *, place: PayloadPlace
         memory = replace(memory, life=life)
     if encoded.is_payload:
         memory = replace(memory, excerpt=text_in(content)[:_EXCERPT])
-    return EncodedMemory(
-        memory=memory, text=f"{_envelope(memory)}\n{encoded.text}", payloads=encoded.payloads
-    )
+    text = f"{_envelope(memory)}\n{encoded.text}"
+    if (size := len(text.encode())) > _MEMORY_BYTES:
+        raise InvalidInputError(
+            f"a memory takes {size} bytes beside its large content, the limit is {_MEMORY_BYTES}; "
+            "shorten its id, session, author or timestamp"
+        )
+    return EncodedMemory(memory=memory, text=text, payloads=encoded.payloads)
 
 
 def decode_memory(text: str) -> Memory:
@@ -144,8 +152,14 @@ def _envelope(memory: Memory) -> str:
         if (value := getattr(memory, name)) not in (None, {})
     }
     fields["time"] = float(memory.time)
-    weigh(memory.metadata, bounds=_METADATA, what="the metadata of a memory", max_depth=_METADATA_DEPTH)
-    try:
-        return json.dumps(fields, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as exc:
-        raise not_json(memory.metadata, what="the metadata of a memory") from exc
+    require_metadata(memory.metadata, what="the metadata of a memory")
+    return json.dumps(fields, allow_nan=False, separators=(",", ":"))
+
+
+def require_metadata(metadata: Mapping[str, Any], *, what: str) -> None:
+    """Refuse metadata that no memory can have.
+
+    Raises:
+        InvalidInputError: it is over a limit, or JSON cannot hold it as it is; *what* names it.
+    """
+    metadata_bytes(metadata, bounds=_METADATA, what=what, max_depth=_METADATA_DEPTH)

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from google.genai import types
 
-from gcp_adk_store.codec.texts import to_json_bytes
+from gcp_adk_store.codec.texts import metadata_bytes
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.artifacts import is_tombstone
-from gcp_adk_store.model.json_values import Bounds, decode_surrogates, encode_surrogates, not_json, weigh
+from gcp_adk_store.model.json_values import Bounds, decode_surrogates, encode_surrogates
 from gcp_adk_store.model.keys import is_unicode
 
 MAX_METADATA_BYTES: Final = 8 * 1024
@@ -66,6 +66,7 @@ _BOUNDS: Final = Bounds(
     size=MAX_METADATA_BYTES,
     size_named="the limit",
     way_out="keep what is larger in the artifact itself",
+    text_keys=True,
 )
 
 
@@ -342,17 +343,7 @@ def _encode_custom(custom: Mapping[str, Any]) -> dict[str, str]:
         plain = _PLAIN.fullmatch(key) and key not in _RESERVED and isinstance(value, str) and value
         (flat if plain and is_unicode(value) else typed)[key] = value
     if typed:
-        weigh(typed, bounds=_BOUNDS, what="custom_metadata")
-        try:
-            data, is_text = to_json_bytes(typed, light=True, allow_nan=False)
-        except (TypeError, ValueError, RecursionError) as exc:
-            raise not_json(typed, what="custom_metadata") from exc
-        if not is_text:
-            raise InvalidInputError(
-                "custom_metadata holds two lone surrogates side by side, which JSON cannot "
-                "distinguish from the pair; join them, or keep the text in the artifact itself"
-            )
-        flat[_JSON] = data.decode()
+        flat[_JSON] = metadata_bytes(typed, bounds=_BOUNDS, what="custom_metadata").decode()
     return flat
 
 

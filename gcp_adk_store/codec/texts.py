@@ -21,7 +21,8 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store import machine
-from gcp_adk_store.model.json_values import joins
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.model.json_values import MAX_DEPTH, Bounds, joins, not_json, weigh
 from gcp_adk_store.model.state import is_light, to_plain
 
 _PIECE: Final = 64 * 1024
@@ -57,6 +58,25 @@ def to_json_bytes(value: Any, *, light: bool, allow_nan: bool = True) -> tuple[b
     if "\\ud" in text and joins(raw := to_json(value, ascii_only=False)):
         return raw.encode("utf-8", "surrogatepass"), False
     return text.encode(), True
+
+
+def metadata_bytes(value: Any, *, bounds: Bounds, what: str, max_depth: int = MAX_DEPTH) -> bytes:
+    """Return metadata of a caller as compact JSON, from which every reader gets the same *value*.
+
+    Raises:
+        InvalidInputError: as :func:`weigh`, or JSON cannot hold it; *what* names it.
+    """
+    weigh(value, bounds=bounds, what=what, max_depth=max_depth)
+    try:
+        data, is_text = to_json_bytes(value, light=True, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise not_json(value, what=what) from exc
+    if not is_text:
+        raise InvalidInputError(
+            f"{what} holds two lone surrogates side by side, which JSON cannot distinguish from the pair; "
+            f"join them, or {bounds.way_out}"
+        )
+    return data
 
 
 def from_json(text: str) -> Any:

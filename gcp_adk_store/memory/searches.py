@@ -9,7 +9,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from gcp_adk_store.codec.cursors import decode_place_in, encode_place_in
-from gcp_adk_store.codec.memories import decode_memory
+from gcp_adk_store.codec.memories import decode_memory, require_metadata
 from gcp_adk_store.errors import InvalidInputError, PayloadMissingError
 from gcp_adk_store.kernel.concurrency import gather, offload, yielding
 from gcp_adk_store.kernel.operation import require_count
@@ -18,7 +18,6 @@ from gcp_adk_store.memory.contents import Contents, Hit
 from gcp_adk_store.memory.embedding import lack
 from gcp_adk_store.memory.entries import entry_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
-from gcp_adk_store.model.json_values import Bounds, weigh
 from gcp_adk_store.model.keys import UserKey, require_text_keys
 from gcp_adk_store.model.memories import Memory, MemoryFilter
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -117,8 +116,7 @@ def _require_metadata(accepts: MemoryFilter) -> None:
         InvalidInputError: a key is not a string, or a value is none that stored metadata can have.
     """
     require_text_keys(accepts.metadata)
-    if accepts.metadata:
-        weigh(accepts.metadata, bounds=Bounds(), what="metadata")
+    require_metadata(accepts.metadata, what="metadata")
 
 
 async def list_page(

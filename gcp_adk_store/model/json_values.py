@@ -45,6 +45,8 @@ class Bounds:
     size_named: str = "SessionLimits.max_payload_bytes"
     way_out: str = "raise it, or keep what is larger as an artifact"
     """Advice for a caller whose value exceeds a limit."""
+    text_keys: bool = False
+    """Whether a key that is no text is refused: JSON would make it one."""
 
 
 def weigh(
@@ -56,8 +58,8 @@ def weigh(
     before. The time and memory are proportional to the distinct objects. *what* names the value in errors.
 
     Raises:
-        InvalidInputError: it exceeds *bounds*, contains itself, has more than *max_depth* maps and lists
-            within each other, or holds an integer of over 4,300 digits.
+        InvalidInputError: it exceeds *bounds*, contains itself, has a key that they refuse, has more than
+            *max_depth* maps and lists within each other, or holds an integer of over 4,300 digits.
     """
     scale = _Scale(bounds, what, max_depth, beside)
     scale.add((value,), 0)
@@ -131,8 +133,7 @@ class _Scale:
             self.size += len(item)
         elif isinstance(item, dict):
             for key in item:
-                if isinstance(key, str):
-                    self._add_text(key)
+                self._add_key(key)
             return self._add_container(item, item.values(), depth)
         elif isinstance(item, (list, tuple, set, frozenset)):
             return self._add_container(item, item, depth)
@@ -143,6 +144,12 @@ class _Scale:
             fields = [getattr(item, one.name) for one in dataclasses.fields(item)]
             return self._add_container(item, fields, depth)
         return 0
+
+    def _add_key(self, key: Any) -> None:
+        if isinstance(key, str):
+            self._add_text(key)
+        elif self._bounds.text_keys:
+            raise self._refused(f"a key that is no text: {type(key).__name__}", "make it one")
 
     def _add_container(self, container: Any, items: Collection[Any], depth: int) -> int:
         values, size, height = self._known.get(id(container), (0, 0, 0))

@@ -165,7 +165,7 @@ async def test_an_event_that_no_memory_can_hold_keeps_no_other_from_being_rememb
     async with Store.local(":memory:", index_on_append=True, memory_ttl_seconds=3600) as store:
         held = await store.sessions.create_session(session_id="s", **USER)
         milliseconds = said("late", at=time.time() * 1000)
-        for event in (said("first"), milliseconds, said("last")):
+        for event in (said("first"), milliseconds, said("last"), said("x", author="a" * 300_000)):
             await store.sessions.append_event(held, event)
         await store.sessions.flush()
         assert ["first", "last"] == await listed(store)
@@ -175,7 +175,7 @@ async def test_an_event_that_no_memory_can_hold_keeps_no_other_from_being_rememb
         await store.memory.add_session_to_memory(held)
         assert ["first", "last"] == await listed(store)
         (warned,) = [each.getMessage() for each in caplog.records]
-        assert "1 events of the session cannot be remembered, and are left out" in warned
+        assert "2 events of the session cannot be remembered, and are left out" in warned
         assert milliseconds.id in warned
         assert "late" not in warned
         with pytest.raises(InvalidInputError, match="it must be Unix time in seconds"):
