@@ -18,6 +18,7 @@ from gcp_adk_store.codec.names import (
     version_of,
 )
 from gcp_adk_store.codec.objects import (
+    ENCRYPTED_BYTES,
     ObjectFields,
     ScannedObject,
     StoredObject,
@@ -114,10 +115,7 @@ class SessionArtifacts:
     ) -> None:
         filename, version = _place(stored, source)
         fields = fields_of_copy(
-            _referring(stored, source, target),
-            save_id=epoch,
-            storage_class=self._storage.storage_class,
-            follows=stored.follows,
+            _referring(stored, source, target), self._storage, save_id=epoch, follows=stored.follows
         )
         try:
             await self._objects.copy(
@@ -247,20 +245,27 @@ def _sum(found: Sequence[ScannedObject]) -> Erased:
 
 
 def fields_of_copy(
-    stored: StoredObject, *, save_id: str, storage_class: str | None, follows: int | None
+    stored: StoredObject, storage: ArtifactStorage, *, save_id: str, follows: int | None
 ) -> ObjectFields:
     """Return the properties of a copy, without custom metadata that leaves no room for the save's id.
 
-    Only another writer's object has such metadata.
+    Only another writer's object has such metadata, or one from before the store encrypted artifacts.
     """
+    encode = partial(
+        encode_copy,
+        save_id=save_id,
+        storage_class=storage.storage_class,
+        follows=follows,
+        room=ENCRYPTED_BYTES if storage.encrypts else 0,
+    )
     try:
-        return encode_copy(stored, save_id=save_id, storage_class=storage_class, follows=follows)
+        return encode(stored)
     except InvalidInputError:
         logger.warning(
             "an artifact was copied without its metadata, which leaves no room for the id of the save",
             extra=telemetry.log_fields(),
         )
-        return encode_copy(stored.bare(), save_id=save_id, storage_class=storage_class, follows=follows)
+        return encode(stored.bare())
 
 
 def scope_of(key: SessionKey) -> ArtifactScope | None:
@@ -345,12 +350,21 @@ class _Restore:
         if later:
             first = versions[later[0]]
             if first.follows is None:
-                await self.storage.objects.mark(first.name, following(follows))
+                await self._mark(first, follows)
             return None
         try:
             return await self._save(key, source, follows)
         except _LaterVersionError:
             return await self._put_back(key, await self.storage.versions.infos(key))
+
+    async def _mark(self, first: StoredObject, follows: int) -> None:
+        try:
+            await self.storage.objects.mark(first.name, following(follows))
+        except InvalidInputError:
+            logger.warning(
+                "the metadata of an artifact has no room for the note of a restore before it",
+                extra=telemetry.log_fields(),
+            )
 
     async def _save(self, key: ArtifactKey, source: StoredObject | None, follows: int) -> int:
         """Save a copy of *source*, or a tombstone, as the first version after the restore."""
@@ -363,9 +377,7 @@ class _Restore:
             self.storage.versions.save, key, save_id=self.restore_id, again=True, saw=require_first
         )
         if source is not None:
-            fields = fields_of_copy(
-                source, save_id=self.restore_id, storage_class=self.storage.storage_class, follows=follows
-            )
+            fields = fields_of_copy(source, self.storage, save_id=self.restore_id, follows=follows)
             try:
                 return await save(lambda name: self.storage.objects.copy(source, name, fields))
             except ObjectGoneError:  # another call deleted it

@@ -42,6 +42,8 @@ _JSON: Final = "adkStoreJson"
 _LONE_SURROGATES: Final = "adkStoreHalves"
 ENCRYPTED: Final = "adkStoreEncrypted"
 """Metadata key of an artifact that the store encrypted: how its bytes begin, base64."""
+ENCRYPTED_BYTES: Final = len(ENCRYPTED) + 32
+"""Bytes of metadata that this takes."""
 SEALED: Final = "adkStoreSealed"
 """Metadata key of an encrypted payload: bytes that encryption added to it."""
 _RESERVED: Final = frozenset(
@@ -266,20 +268,22 @@ def encode_copy(
     storage_class: str | None,
     custom_time: datetime | None = None,
     follows: int | None = None,
+    room: int = 0,
 ) -> ObjectFields:
     """Return the properties of a copy of *stored*: the same, with the id of another save.
 
-    *follows* is what :attr:`StoredObject.follows` of the copy is to be.
+    *follows* is what :attr:`StoredObject.follows` of the copy is to be; *room* bytes of its metadata stay
+    free.
 
     Raises:
-        InvalidInputError: the metadata of another writer's object has no room for the save's id.
+        InvalidInputError: the metadata have no room for these, or another writer's for the save's id.
         StoredDataError: *stored* is encrypted, and this store has no key.
     """
     stored.require_readable()
     kept = {key: text for key, text in stored.metadata.items() if key != _FOLLOWS}
     return ObjectFields(
         content_type=stored.content_type or DEFAULT_CONTENT_TYPE,
-        metadata=checked_metadata({**kept, **following(follows), _SAVE_ID: save_id}),
+        metadata=checked_metadata({**kept, **following(follows), _SAVE_ID: save_id}, room=room),
         custom_time=custom_time,
         storage_class=storage_class,
     )
@@ -318,13 +322,13 @@ def decode_file(stored: StoredObject, uri: str) -> types.Part:
     return types.Part(file_data=types.FileData(file_uri=uri, mime_type=mime_type))
 
 
-def checked_metadata(whole: dict[str, str]) -> dict[str, str]:
+def checked_metadata(whole: dict[str, str], *, room: int = 0) -> dict[str, str]:
     """Return an object's metadata.
 
     Raises:
-        InvalidInputError: they are over 8 KiB, or not Unicode.
+        InvalidInputError: they are over 8 KiB with *room* for more, or not Unicode.
     """
-    size = sum(len(key.encode()) + len(_unicode(text, key).encode()) for key, text in whole.items())
+    size = room + sum(len(key.encode()) + len(_unicode(text, key).encode()) for key, text in whole.items())
     if size > MAX_METADATA_BYTES:
         raise InvalidInputError(
             f"custom_metadata makes {size} bytes of object metadata, the limit is {MAX_METADATA_BYTES}; "

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.events import Event, EventActions
 from google.genai import types
 
 from gcp_adk_store import (
@@ -390,6 +391,30 @@ async def test_metadata_that_leave_no_room_are_refused_with_the_limit(store: Sto
         else:
             with pytest.raises(InvalidInputError, match="8192"):
                 await save
+
+
+async def test_artifacts_from_before_that_leave_no_room_are_taken_along_without_metadata(
+    tmp_path: Path,
+) -> None:
+    """By forks and restores, which would never be complete otherwise."""
+    async with Store.local(tmp_path) as plain:
+        session = await plain.sessions.create_session(**WHO)
+        full = {"a": "x" * 8100}
+        await plain.artifacts.save_artifact(**FILE, artifact=types.Part(text="old"), custom_metadata=full)
+        for version in (0, 1):
+            made = Event(author="a", actions=EventActions(artifact_delta={FILE["filename"]: version}))
+            await plain.sessions.append_event(session, made)
+        await plain.artifacts.save_artifact(**FILE, artifact=types.Part(text="new"))
+    how = envelope(artifacts=True, accept_plaintext=True)
+    async with Store.local(tmp_path, encryption=how) as store:
+        await store.fork_session(**WHO, at=Point.position(1), to_session_id="fork")
+        await store.restore_session(**WHO, at=Point.position(1))
+        for where in ({**FILE, "session_id": "fork"}, FILE):
+            found = await store.artifacts.get_artifact_version(**where)
+
+            assert types.Part(text="old") == await store.artifacts.load_artifact(**where)
+            assert found is not None
+            assert {} == found.custom_metadata
 
 
 class Counted:

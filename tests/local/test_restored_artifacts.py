@@ -133,6 +133,20 @@ async def test_the_next_restore_finishes_one_that_was_interrupted(store: Store) 
     assert [0, 1, 2, 3] == await store.artifacts.list_versions(**WHO, filename="changed.txt")
 
 
+async def test_a_later_version_whose_metadata_leave_no_room_keeps_no_restore_from_its_end(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It stays as it is; the log says that nothing tells which version it follows."""
+    await interrupted(store)
+    full = {"key": "x" * (8 * 1024 - len("key"))}
+    await put_object(store, f"{APP}/{USER}/{SESSION}/changed.txt/3", b"newer", metadata=full)
+    await store.restore_session(**WHO, at=Point.position(1))
+
+    assert "has no room for the note of a restore" in caplog.text
+    assert [0, 1, 2, 3] == await store.artifacts.list_versions(**WHO, filename="changed.txt")
+    assert [] == [one async for one in store.find_garbage(older_than_s=3600)]
+
+
 async def test_the_collector_finishes_a_restore_that_was_interrupted(store: Store) -> None:
     """The session service alone leaves it to the store, because it does not know the artifacts."""
     await interrupted(store)
