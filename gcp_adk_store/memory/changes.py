@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 from gcp_adk_store.codec.memories import EncodedMemory
@@ -120,7 +121,7 @@ def rewriting(before: Snapshot, rewrite: Rewrite) -> Change | None:
 
     Shards whose memories have all ended go, too, and with them their vectors. What has grown moves on: a tail
     becomes a shard, and a shard several. A change of many shards takes several commits: then the result has
-    not ``is_all``.
+    not ``is_all``. The ids of memories that end sooner stay, as those of removed ones.
     """
     if before.is_empty:
         return None
@@ -128,6 +129,7 @@ def rewriting(before: Snapshot, rewrite: Rewrite) -> Change | None:
     shards: list[Part] = []
     added: list[NewPart] = []
     number, size, is_all = head.next_number, 0, True
+    sooner: list[bytes] = []
     for shard in head.living:
         content = before.shards.get(shard.number)
         kept = None if content is None else _rewritten(content.texts, rewrite)
@@ -138,6 +140,7 @@ def rewriting(before: Snapshot, rewrite: Rewrite) -> Change | None:
             is_all = False
         else:
             new = new_shards(number, kept, content.ids, decoded(kept))
+            sooner += _ending_sooner(content.texts, kept)
             added += new
             shards += (each.part for each in new)
             number += len(new)
@@ -149,13 +152,14 @@ def rewriting(before: Snapshot, rewrite: Rewrite) -> Change | None:
     if tail is not None:
         left = {memory.digest for memory in decoded(tail)}
         gone += b"".join(memory.digest for memory in decoded(head.tail) if memory.digest not in left)
+        sooner += _ending_sooner(head.tail, tail)
     changed = [*decoded(tail or ()), *(memory for new in added for memory in decoded(new.content.texts))]
     after = replace(
         head,
         revision=head.revision + 1,
         spilled=head.spilled or any(memory.life is not None for memory in changed),
         tail=head.tail if tail is None else tuple(tail),
-        gone=gone,
+        gone=gone + b"".join(sooner),
         shards=tuple(shards),
         next_number=number,
         update_time="",
@@ -181,13 +185,17 @@ def _sealed(head: MemoryHead, contents: Mapping[int, ShardContent]) -> Change:
     kept_shards = len(shards) - len(merged_with(shards, size=alone.part.size, packed=alone.part.packed))
     older = [contents[shard.number] for shard in shards[kept_shards:]]
     texts = [text for content in older for text in content.texts] + list(head.tail)
-    kept, ended = [], set()
-    for text, memory in zip(texts, decoded(texts), strict=True):
-        if memory.has_ended(now):
-            ended.add(memory.digest)  # too old to be added again
-        else:
-            kept.append(text)
-    known = digests_in(b"".join(each.ids for each in older) + ids) - ended
+    removed = digests_in(head.gone).union(
+        *(digests_in(each.ids) - {memory.digest for memory in decoded(each.texts)} for each in older)
+    )
+    # What has ended is too old to be added again.
+    lasting = [
+        (text, memory)
+        for text, memory in zip(texts, decoded(texts), strict=True)
+        if not memory.has_ended(now)
+    ]
+    kept = [text for text, _ in lasting]
+    known = removed | {memory.digest for _, memory in lasting}
     new = new_shards(head.next_number, kept, b"".join(sorted(known)), decoded(kept))
     after = replace(
         head,
@@ -205,6 +213,16 @@ def _rewritten(texts: Sequence[str], rewrite: Rewrite) -> list[str] | None:
     if after == list(texts):
         return None
     return [text for text in after if text is not None]
+
+
+def _ending_sooner(before: Sequence[str], after: Sequence[str]) -> list[bytes]:
+    """Return the digests of memories that *after* ends sooner: their events may be added again after that."""
+    old, new = set(before), set(after)
+    ends = {
+        memory.digest: memory.until or inf for memory in decoded(text for text in before if text not in new)
+    }
+    changed = decoded(text for text in after if text not in old)
+    return [each.digest for each in changed if each.until is not None and each.until < ends[each.digest]]
 
 
 def _with_end(head: MemoryHead, tail: Sequence[Memory]) -> MemoryHead:

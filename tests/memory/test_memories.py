@@ -581,6 +581,23 @@ async def test_a_deleted_memory_stays_away_after_others_of_its_shard_ended(adk_s
         assert 30 == len(await listed(another(adk_store_local)))
 
 
+@pytest.mark.parametrize("others", [0, 30], ids=["alone", "in a shard"])
+async def test_a_memory_that_a_change_ended_is_not_added_again(adk_store_local: Store, others: int) -> None:
+    """With its session, which has no time to live; other memories move on meanwhile."""
+    memory = adk_store_local.memory
+    events = [said("secret"), *(said(f"note {n} {'x ' * 1500}") for n in range(others))]
+    await memory.add_session_to_memory(session(*events))
+    assert await memory.update_memory(memory_id=events[0].id, custom_metadata={"ttl_seconds": 50_000}, **USER)
+    with in_days(1):
+        for number in range(30):
+            events.append(said(f"{number} {'y ' * 1500}"))
+            other = another(adk_store_local)
+            await other.add_session_to_memory(session(*events))
+
+        assert [] == await search(other, "secret")
+        assert others + 30 == len(await listed(other))
+
+
 async def test_the_blocks_of_the_memory_page_run(tmp_path: Path) -> None:
     """All of them, in order, in one module."""
     page: dict[str, Any] = {}
