@@ -276,7 +276,7 @@ class MemoryLayout:
 
 def _only_grows(before: MemoryHead, after: MemoryHead) -> bool:
     """Return whether *after* differs from *before* by a longer tail and further fresh vectors alone."""
-    same: dict[str, Any] = {"tail": (), "revision": 0, "until": None, "update_time": ""}
+    same: dict[str, Any] = {"tail": (), "revision": 0, "until": None, "update_time": "", "read_time": 0.0}
     old, new = before.vectors, after.vectors
     return (
         replace(before, **same, vectors=replace(old, fresh=()))

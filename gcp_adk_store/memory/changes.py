@@ -106,6 +106,7 @@ def taking_in(
     head = replace(
         head,
         revision=head.revision + 1,
+        read_time=now,
         tail=tail,
         gone=head.gone + b"".join(unseen),
         spilled=head.spilled or any(each.payloads for each in new),
@@ -116,16 +117,17 @@ def taking_in(
     return _sealed(head, {} if before is None or is_new else before.shards)
 
 
-def rewriting(before: Snapshot, rewrite: Rewrite) -> Change | None:
+def rewriting(before: Snapshot, rewrite: Rewrite, *, now: float) -> Change | None:
     """Return the change of each memory's text by *rewrite*; ``None`` if it changes nothing.
 
     Shards whose memories have all ended go, too, and with them their vectors. What has grown moves on: a tail
     becomes a shard, and a shard several. A change of many shards takes several commits: then the result has
-    not ``is_all``. The ids of memories that end sooner stay, as those of removed ones.
+    not ``is_all``. The ids of memories that end sooner stay, as those of removed ones. *now* is the Unix time
+    in seconds.
     """
     if before.is_empty:
         return None
-    head = before.head
+    head = replace(before.head, read_time=now)
     shards: list[Part] = []
     added: list[NewPart] = []
     number, size, is_all = head.next_number, 0, True

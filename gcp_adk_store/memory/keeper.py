@@ -222,7 +222,7 @@ class MemoryKeeper:
         def decide(before: Snapshot | None) -> Change | None:
             nonlocal newest
             newest = before
-            change = None if before is None else rewriting(before, rewrite)
+            change = None if before is None else rewriting(before, rewrite, now=self.now())
             tried.update(dict.fromkeys(gone(before, change)))
             return change
 

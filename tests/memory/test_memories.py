@@ -125,6 +125,24 @@ async def test_what_is_deleted_is_not_stored_any_more(tmp_path: Path) -> None:
     assert [[True, True], [False, True], [False, False]] == found
 
 
+@pytest.mark.parametrize("how", ["adds", "deletes"])
+async def test_what_ended_is_removed_by_a_process_that_does_not_search(tmp_path: Path, how: str) -> None:
+    """A change goes by its own time, and not by that of the last read."""
+    async with Store.local(tmp_path) as store:
+        ended = [said(f"secret {number} {'x ' * 1500}", at=time.time()) for number in range(30)]
+        await store.memory.add_events_to_memory(events=ended, custom_metadata={"ttl_seconds": 9000}, **USER)
+        await store.memory.add_session_to_memory(session(said("lasting", id="one"), said("lasting, too")))
+        with in_days(1):
+            assert traces(in_folder(tmp_path), "secret 7")
+            if how == "adds":
+                notes = (said(f"note {number} {'x ' * 1500}") for number in range(30))
+                await store.memory.add_session_to_memory(session(*notes))
+            else:
+                await store.memory.delete_memory(memory_id="one", **USER)
+
+            assert not traces(in_folder(tmp_path), "secret 7")
+
+
 async def stored_documents(store: Store) -> list[str]:
     """Return the paths of all documents that memories have."""
     documents = store.sessions.storage.documents
