@@ -124,6 +124,7 @@ async def _known(session: str, place: Mapping[str, str | None]) -> tuple[set[str
         names: set[str] | None = None
         if at.store.has_artifacts:
             names = set()
-            with suppress(InvalidInputError):  # artifacts cannot have this session's id
-                names = {*await at.store.artifacts.list_artifact_keys(**key)}
+            for scope in (key, {**key, "session_id": None}):
+                with suppress(InvalidInputError):  # artifacts cannot have these ids
+                    names |= {*await at.store.artifacts.list_artifact_keys(**scope)}
     return set(found.state), names

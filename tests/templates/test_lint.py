@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -323,10 +324,16 @@ def test_a_session_that_is_not_named_by_three_parts_is_an_error(file: Path, sess
 
 
 def test_a_session_that_artifacts_cannot_have_is_compared_by_its_state(tmp_path: Path, file: Path) -> None:
-    """Each artifact that the template names is missing there."""
+    """And by the artifacts of its user; each other one that the template names is missing there."""
     of: dict[str, Any] = {"app_name": "a", "user_id": "u", "session_id": ".."}
     state = {"user:name": "Ada"}
     at_once(tmp_path / "store", lambda store: store.sessions.create_session(**of, state=state))
+    photo = types.Part(text="of Ada")
+    at_once(
+        tmp_path / "store",
+        lambda store: store.artifacts.save_artifact(**of, filename="user:photo", artifact=photo),
+    )
+    file.write_text("{user:name} {artifact.user:photo}", encoding="utf-8")
     result = lint(str(file), "--session", "a/u/..", "--local", str(tmp_path / "store"))
 
     assert 0 == result.exit_code, result.output
