@@ -1,13 +1,14 @@
 """Copy one session: decide what the target lacks of it, write that, and verify it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from google.adk.events import Event
 
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.moving.canonical import Passing, canonical_state, each
+from gcp_adk_store.model.state import split_scopes
+from gcp_adk_store.moving.canonical import Passing, canonical_state, each, kept_state
 from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.records import Listed, Record, Source, Target, differing
 from gcp_adk_store.moving.report import Entry, failure_of_one
@@ -86,15 +87,18 @@ class SessionCopies:
                 outcome.differs = True
                 return
             is_there = there is not None
+            would = {} if there is None else dict(there.state)
             if self.dry_run:
-                outcome.events = len([event.id async for event in missing])
+                outcome.events = 0
+                async for event in missing:
+                    outcome.events += 1
+                    would.update(split_scopes(kept_state(event.actions.state_delta)[0]).session)
             else:
                 outcome.events = await self._write(record, missing, is_there=is_there, replaces=replaces)
             lacks_title = there is not None and self._has_other_title(record.header, there)
             if there is not None and lacks_title and not self.dry_run:
                 await self.target.describe(record.header, there)
-            wrote_some = is_there and outcome.events and not self.dry_run
-            if wrote_some and await self._lacks_state(record, passing):
+            if is_there and outcome.events and await self._lacks_state(record, passing, would=would):
                 outcome.lacks_state = True
                 return
             is_continued = outcome.events or lacks_title
@@ -128,10 +132,15 @@ class SessionCopies:
         keeps = self.source.traits.keeps_titles and self.target.traits.keeps_titles
         return keeps and (mine.title, dict(mine.labels)) != (there.title, dict(there.labels))
 
-    async def _lacks_state(self, record: Record, passing: Passing) -> bool:
-        """Return whether the target, which has all events, has not the state that it could keep."""
+    async def _lacks_state(self, record: Record, passing: Passing, *, would: Mapping[str, Any]) -> bool:
+        """Return whether the target, which has all events, has not the state that it could keep.
+
+        After a dry run it *would* have that state.
+        """
         if not self.target.traits.keeps_state or not passing.unexplained(record.header.state):
             return False
+        if self.dry_run:
+            return bool(differing(record.header.state, would))
         async with self.target.open(record.header.key) as there:
             return there is not None and bool(differing(record.header.state, there.header.state))
 
@@ -153,9 +162,6 @@ class SessionCopies:
         In the source it changed otherwise than by appends.
         """
         outcome.differs = False
-        if self.dry_run:
-            outcome.did = "replaced"
-            return
         await self._copy(outcome, key, replaces=True)
         if outcome.did == "copied":
             outcome.did = "replaced"

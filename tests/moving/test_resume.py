@@ -332,16 +332,17 @@ async def test_a_dry_run_writes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     """Nor to the ledger, also if it takes memories along, which the copy before did not."""
     ledger = tmp_path / "ledger"
     async with Store.local(":memory:") as one, Store.local(":memory:") as other:
-        await fill(one.sessions, [("u", "s", many(3))])
+        await fill(one.sessions, [("u", "s", many(3)), ("u", "anew", many(2))])
         await copy(one.sessions, other.sessions, app_name=APP, resume=ledger)
-        await fill(one.sessions, [("u", "s2", hardest())])
+        await one.sessions.delete_session(app_name=APP, user_id="u", session_id="anew")
+        await fill(one.sessions, [("u", "s2", hardest()), ("u", "anew", hardest()[:5])])
         before, commits = ledger.read_bytes(), sizes_of_commits(monkeypatch)
         memories = one.memory, other.memory
         report = await copy(
             one.sessions, other.sessions, app_name=APP, resume=ledger, dry_run=True, memories=memories
         )
 
-    assert (1, 8, []) == (report.copied, report.events, commits)
+    assert (1, 1, 8 + 5, []) == (report.copied, report.replaced, report.events, commits)
     assert before == ledger.read_bytes()
 
 
@@ -430,10 +431,12 @@ async def test_a_copy_that_goes_on_keeps_state_of_an_event_that_was_redacted() -
         await copy(one.sessions, other.sessions, app_name=APP)
         told = await one.sessions.append_event(session, event("secret", delta={"language": "en"}))
         await one.redact_event(**who, event_id=told.id, reason="ticket 7")
+        would = await copy(one.sessions, other.sessions, app_name=APP, dry_run=True)
         then = await copy(one.sessions, other.sessions, app_name=APP, verify=True)
         again = await copy(one.sessions, other.sessions, app_name=APP, verify=True)
 
-        assert ((1, 3, 1), (1, 0, 1)) == (
+        assert ((1, 3, 0), (1, 3, 1), (1, 0, 1)) == (
+            (would.replaced, would.events, would.verified),
             (then.replaced, then.events, then.verified),
             (again.unchanged, again.events, again.verified),
         )
