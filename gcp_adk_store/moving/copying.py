@@ -32,7 +32,7 @@ from gcp_adk_store.moving.places import (
     source_name,
     target_of_dry_run,
 )
-from gcp_adk_store.moving.records import Listed, Source, Target, differing
+from gcp_adk_store.moving.records import Listed, ListedKey, Source, Target, differing
 from gcp_adk_store.moving.report import Ledger, Report, failure_of_one
 from gcp_adk_store.moving.sessions import Outcome, SessionCopies
 from gcp_adk_store.store import Store
@@ -240,7 +240,7 @@ class _Copying:
     report: Report = field(default_factory=Report)
     artifacts: ArtifactCopies | None = None
     memories: MemoryCopies | None = None
-    owner: SessionKey | None = None
+    owner: ListedKey | None = None
     """A session of the user whose sessions are being copied."""
     lacks: bool = False
     """Whether artifacts or memories of this user failed: the next call copies them."""
@@ -358,8 +358,8 @@ class _Copying:
             if not lacks:
                 self.ledger.finish_user(key.user)
 
-    async def _verify_shared(self, key: SessionKey, shared: ScopedState) -> None:
-        there = await self.copies.target.shared(key)
+    async def _verify_shared(self, key: ListedKey, shared: ScopedState) -> None:
+        there = await self.copies.target.shared(key.in_target)
         for scope, mine, theirs in (("app", shared.app, there.app), ("user", shared.user, there.user)):
             if wrong := differing(mine, theirs):
                 says = f"{len(wrong)} keys of the state of the {scope}, such as {wrong[0][:40]!r}"
@@ -367,7 +367,7 @@ class _Copying:
 
     async def _remove_deleted(self) -> None:
         for user, session, known in self.ledger.unlisted(listed=self.report.passes):
-            key = SessionKey(app=self.app, user=user, session=session)
+            key = ListedKey(app=self.app, user=user, session=session)
             try:
                 is_removed = await self.copies.remove(key, known)
             except Exception as exc:  # noqa: BLE001  # as above

@@ -43,6 +43,20 @@ class Listed:
     """What is known of a session that cannot be read; ``None`` for one that can."""
 
 
+class ListedKey(SessionKey):
+    """A session as its source lists it: DatabaseSessionService of ADK keeps the spaces around an id."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        _ = self.in_target  # which refuses what is no id
+
+    @property
+    def in_target(self) -> SessionKey:
+        """The session in a target, without the spaces."""
+        return SessionKey(app=self.app, user=self.user, session=self.session)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """A session of one moment, and the state of its app and user."""

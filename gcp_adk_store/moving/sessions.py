@@ -1,7 +1,7 @@
 """Copy one session: decide what the target lacks of it, write that, and verify it."""
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from google.adk.events import Event
@@ -10,7 +10,7 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.state import split_scopes
 from gcp_adk_store.moving.canonical import Passing, canonical_state, each, kept_state
 from gcp_adk_store.moving.importing import SessionHeader
-from gcp_adk_store.moving.records import Listed, Record, Source, Target, differing
+from gcp_adk_store.moving.records import Listed, ListedKey, Record, Source, Target, differing
 from gcp_adk_store.moving.report import Entry, failure_of_one
 
 _SHOWN = 3  # names of keys in a note
@@ -24,7 +24,7 @@ Did = Literal["copied", "continued", "replaced", "unchanged", ""]
 class Outcome:
     """What a copy did with one session."""
 
-    key: SessionKey | None
+    key: ListedKey | None
     did: Did = ""
     differs: bool = False
     """Whether the target has another session of this id."""
@@ -61,13 +61,13 @@ class SessionCopies:
         """
         outcome = Outcome(key=None)
         try:
-            outcome.key = SessionKey(app=app, user=listed.user_id, session=listed.session_id)
-            if outcome.key.session != listed.session_id:
+            outcome.key = key = ListedKey(app=app, user=listed.user_id, session=listed.session_id)
+            if key.in_target.session != listed.session_id:
                 outcome.notes.append(("ids", "spaces around the id do not count, and are left out"))
-            await self._copy(outcome, outcome.key)
-            is_ours = outcome.differs and known and await self._is_as_written(outcome.key, known)
+            await self._copy(outcome, key)
+            is_ours = outcome.differs and known and await self._is_as_written(key.in_target, known)
             if is_ours or outcome.lacks_state:
-                await self._replace(outcome, outcome.key)
+                await self._replace(outcome, key)
             elif outcome.differs:
                 outcome.notes.append(("conflict", "the target has other events in it; it stays as it is"))
         except Exception as exc:  # noqa: BLE001  # any error of a service that cannot hold or read it
@@ -75,14 +75,15 @@ class SessionCopies:
             outcome.notes.append(("failed", failure_of_one(exc)))
         return outcome
 
-    async def _copy(self, outcome: Outcome, key: SessionKey, *, replaces: bool = False) -> None:
+    async def _copy(self, outcome: Outcome, key: ListedKey, *, replaces: bool = False) -> None:
         in_order = not self.target.traits.sorts_by_time
-        async with self.source.open(key) as record:
-            if record is None:
+        async with self.source.open(key) as found:
+            if found is None:
                 outcome.notes.append(("skipped", "deleted in the source since it was listed"))
                 return
+            record = replace(found, header=replace(found.header, key=key.in_target))
             passing = Passing(record.events, in_order=in_order)
-            there, missing = (None, passing) if replaces else await self._missing(key, passing)
+            there, missing = (None, passing) if replaces else await self._missing(key.in_target, passing)
             if missing is None:
                 outcome.differs = True
                 return
@@ -107,7 +108,7 @@ class SessionCopies:
             if self.dry_run:
                 return
             outcome.entry = Entry(
-                stamp=record.stamp, events=passing.digest.events, digest=passing.digest.of_events()
+                stamp=record.stamp, events=passing.digest.events, digest=passing.of_events()
             )
             if self.verify:
                 await self._verify(outcome, record, passing)
@@ -156,7 +157,7 @@ class SessionCopies:
             return 0
         return await self.target.append(record.header.key, _beginning_with(first, missing))
 
-    async def _replace(self, outcome: Outcome, key: SessionKey) -> None:
+    async def _replace(self, outcome: Outcome, key: ListedKey) -> None:
         """Put a session in the place of one that this copy wrote, or that has its events.
 
         In the source it changed otherwise than by appends.
@@ -171,18 +172,18 @@ class SessionCopies:
         async with self.target.open(key) as there:
             if there is None:
                 return False
-            passing = Passing(there.events)
+            passing = Passing(there.events, in_order=not self.target.traits.sorts_by_time)
             await passing.drain()
-            return (known.events, known.digest) == (passing.digest.events, passing.digest.of_events())
+            return (known.events, known.digest) == (passing.digest.events, passing.of_events())
 
-    async def remove(self, key: SessionKey, known: Entry) -> bool:
+    async def remove(self, key: ListedKey, known: Entry) -> bool:
         """Delete a session in the target that is gone in the source, if it is as this copy wrote it."""
         async with self.source.open(key) as record:
             if record is not None:
                 return False
-        if not await self._is_as_written(key, known):
+        if not await self._is_as_written(key.in_target, known):
             return False
-        await self.target.remove(key)
+        await self.target.remove(key.in_target)
         return True
 
     def _judge(self, outcome: Outcome, record: Record, passing: Passing) -> None:

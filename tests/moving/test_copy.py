@@ -99,6 +99,20 @@ async def test_a_copy_goes_on_after_a_rewind_of_the_source(services: dict[str, A
     assert await whole(one, "ada", "s") == await whole(other, "ada", "s")
 
 
+@pytest.mark.parametrize("kind", ["own", "sqlite"])
+async def test_an_id_with_spaces_around_it_loses_them_and_nothing_else(
+    services: dict[str, Any], kind: str
+) -> None:
+    """ADK's DatabaseSessionService has such ids; the state of the user comes along, and a note says so."""
+    one, other = services["database"][0], services[kind][1]
+    await fill(one, [("ada", " s1 ", many(3))], **{"user:name": "Ada"})
+    report = await copy(one, other, app_name=APP, verify=True)
+
+    assert (1, 1, True) == (report.copied, report.verified, report.is_complete)
+    assert "ids" in [note.kind for note in report.notes]
+    assert await whole(one, "ada", " s1 ") == await whole(other, "ada", "s1")
+
+
 @pytest.mark.emulators
 async def test_a_round_over_all_stores_is_exact(tmp_path: Path, project: str, adk_store: Store) -> None:
     """From memory over SQLite, ADK's Firestore service, this library's in the cloud and in a folder."""

@@ -15,6 +15,7 @@ import pytest
 from google.adk.artifacts import InMemoryArtifactService
 from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService, Session
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
 
 import gcp_adk_store.sessions.fork.format as forks
@@ -377,17 +378,21 @@ async def test_what_changes_is_followed_until_the_end() -> None:
         assert (1, "Ada") == (user["new"], user["name"])
 
 
-async def test_what_the_source_deleted_between_two_calls_goes_with_the_next(tmp_path: Path) -> None:
-    """However many passes the call before had made."""
+@pytest.mark.parametrize("kind", ["own", "sqlite"])
+async def test_what_the_source_deleted_between_two_calls_goes_with_the_next(
+    tmp_path: Path, kind: str
+) -> None:
+    """However many passes the call before had made, and in whatever order the target has the events."""
     done = asyncio.Event()
     done.set()
     following: dict[str, Any] = {"app_name": APP, "follow": done, "resume": tmp_path / "ledger"}
     async with Store.local(":memory:") as one, Store.local(":memory:") as other:
-        await fill(one.sessions, [("u", "goes", many(2)), ("u", "stays", many(1))])
-        await copy(one.sessions, other.sessions, **following)
+        target = other.sessions if kind == "own" else SqliteSessionService(db_path=f"{tmp_path}/other.db")
+        await fill(one.sessions, [("u", "goes", many(2)[::-1]), ("u", "stays", many(1))])
+        await copy(one.sessions, target, **following)
         await one.sessions.delete_session(app_name=APP, user_id="u", session_id="goes")
-        report = await copy(one.sessions, other.sessions, **following)
-        left = await other.sessions.list_sessions(app_name=APP)
+        report = await copy(one.sessions, target, **following)
+        left = await target.list_sessions(app_name=APP)
 
     assert (1, 2) == (report.removed, report.passes)
     assert ["stays"] == [session.id for session in left.sessions]
