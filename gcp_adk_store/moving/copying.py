@@ -327,8 +327,9 @@ class _Copying:
             setattr(report, outcome.did, getattr(report, outcome.did) + 1)
         report.events += outcome.events
         report.verified += outcome.verified
-        self.without_initial += outcome.lacks_initial
-        self.without_times += outcome.lacks_times
+        if report.passes == 1 or outcome.did == "copied":  # later passes see it again
+            self.without_initial += outcome.lacks_initial
+            self.without_times += outcome.lacks_times
         for kind, says in outcome.notes:
             report.add(kind, says, user=listed.user_id, session=listed.session_id)
         if outcome.entry is not None:

@@ -110,7 +110,7 @@ class Report:
     artifact_versions: int = 0
     """Versions of artifacts that were written."""
     memories: int = 0
-    """Memories that were written."""
+    """Memories of the source that the target has now: those that it lacked were written."""
     passes: int = 0
     """How often the source was listed."""
     wrong: int = 0
@@ -118,6 +118,8 @@ class Report:
     notes: list[Note] = field(default_factory=list)
     notes_left_out: int = 0
     """Notes beyond the 10,000 that are kept."""
+    _known: set[Note] = field(default_factory=set, init=False, repr=False, compare=False)
+    """The same notes as *notes*."""
 
     @property
     def is_complete(self) -> bool:
@@ -127,15 +129,19 @@ class Report:
     def add(self, kind: str, says: str, *, user: str | None = None, session: str | None = None) -> None:
         """Keep a note, once."""
         note = Note(kind=kind, says=says, user_id=user, session_id=session)
+        if note in self._known:
+            return
         self.wrong += kind in WRONG
         if len(self.notes) >= MAX_NOTES:
             self.notes_left_out += 1
-        elif note not in self.notes[-100:]:
-            self.notes.append(note)
+            return
+        self._known.add(note)
+        self.notes.append(note)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        return {**asdict(self), "is_complete": self.is_complete}
+        told = {name: value for name, value in asdict(self).items() if name != "_known"}
+        return {**told, "is_complete": self.is_complete}
 
 
 _FORMAT: Final = "1"

@@ -378,6 +378,34 @@ async def test_what_changes_is_followed_until_the_end() -> None:
         assert (1, "Ada") == (user["new"], user["name"])
 
 
+async def test_a_report_names_and_counts_each_thing_once_whatever_the_passes() -> None:
+    """Of sessions that conflict in each pass, and of one that grows."""
+
+    class Source(InMemorySessionService):
+        passes = 0
+
+        async def list_sessions(self, **given: Any) -> Any:
+            self.passes += 1
+            if self.passes == 2:
+                await self.append_event(grows, event("more"))
+            if self.passes == 3:
+                done.set()
+            return await super().list_sessions(**given)
+
+    done, source, names = asyncio.Event(), Source(), [f"s{number}" for number in range(101)]
+    await fill(source, [("u", name, many(1)) for name in (*names, "grows")])
+    grows = await read(source, {"app_name": APP, "user_id": "u", "session_id": "grows"})
+    async with Store.local(":memory:") as store:
+        await fill(store.sessions, [("u", name, [event("mine")]) for name in names])
+        report = await copy(source, store.sessions, app_name=APP, follow=done, interval_s=0.001)
+
+    assert sorted(names) == sorted(str(note.session_id) for note in report.notes if note.kind == "conflict")
+    assert (101, 1, 1) == (report.wrong, report.copied, report.continued)
+    assert ["of 1 sessions the time of creation is lost"] == [
+        note.says for note in report.notes if note.kind == "times"
+    ]
+
+
 @pytest.mark.parametrize("kind", ["own", "sqlite"])
 async def test_what_the_source_deleted_between_two_calls_goes_with_the_next(
     tmp_path: Path, kind: str
