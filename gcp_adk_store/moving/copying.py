@@ -177,7 +177,8 @@ async def copy(
         user_id: The user; by default all of the app.
         since: Unix time in seconds: only sessions that were updated at that time or later.
         resume: A file that remembers finished sessions; it is made if it is missing. Those that have not
-            changed since are not read again, unless *verify* is given.
+            changed since are not read again, unless *verify* is given. It knows a service that is no URI by
+            its class alone, so give each pair of services a file of its own.
         verify: Read each session in the target again, and compare digests of its events and its state.
         dry_run: Read and compare, and write nothing.
         artifacts: Services, or their URIs, to copy the artifacts of the sessions and users, too.

@@ -124,6 +124,9 @@ async def test_a_check_reports_how_far_it_is() -> None:
         ("FSCK106", "tail", {"state": {"kept": "a", "changed": 5}}),
         ("FSCK107", "sealed", {"chain_sealed": bytes(32)}),
         ("FSCK108", "chunks", {"spilled": ...}),
+        ("FSCK113", "restored", {"label_set": ["team=y"]}),
+        ("FSCK113", "restored", {"label_set": ...}),
+        ("FSCK113", "tail", {"label_set": ["team=x"]}),
     ],
 )
 async def test_what_the_rest_proves_is_mended(code: str, name: str, changed: dict[str, Any]) -> None:

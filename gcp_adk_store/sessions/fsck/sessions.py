@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gcp_adk_store.codec.encode import FieldValue, encode_state
 from gcp_adk_store.codec.packing import unpack_archive, unpack_segment
-from gcp_adk_store.codec.segments import archived_fields
+from gcp_adk_store.codec.segments import LABEL_SET, archived_fields
 from gcp_adk_store.codec.stored import read_segment, read_session
 from gcp_adk_store.codec.writes import Document, Write, kept_until, update
 from gcp_adk_store.errors import StoredDataError
@@ -253,11 +253,14 @@ def summary_faults(header: Header, history: History, *, is_broken: bool) -> Iter
         if "last_text" in raw and raw["last_text"] != history.last_text:
             fields: dict[str, FieldValue] | None = None if is_broken else {"last_text": history.last_text}
             yield header.fault("FSCK112", "last_text", "is not that of the events", fields)
-    labels = raw.get("labels")
+    labels = raw.get("labels", {})
     texts = [f"{name}={value}" for name, value in labels.items()] if isinstance(labels, dict) else []
-    label_set = raw.get("label_set", [])
+    label_set = raw.get(LABEL_SET, [])
     if not isinstance(label_set, list) or sorted(map(str, label_set)) != sorted(texts):
-        yield header.fault("FSCK113", "label_set", f"does not have the {len(texts)} labels")
+        says = f"does not have the {len(texts)} labels"
+        is_known = isinstance(labels, dict) and all(isinstance(value, str) for value in labels.values())
+        fields = ({LABEL_SET: texts} if texts else {}) if is_known else None
+        yield header.fault("FSCK113", LABEL_SET, says, fields, without=() if texts else (LABEL_SET,))
 
 
 def state_fault(header: Header, difference: Difference, *, is_proven: bool) -> Fault:
