@@ -139,6 +139,10 @@ class Passing:
         """Whether an event changed the session's state."""
         return bool(self._values)
 
+    def untouched(self, state: Mapping[str, Any]) -> bytes:
+        """Return the part of *state* that no event changed, canonically."""
+        return canonical_state({key: value for key, value in state.items() if key not in self._values})
+
     def unexplained(self, state: Mapping[str, Any]) -> list[str]:
         """Return the keys of *state* whose last change by an event gave another value."""
         return [

@@ -1,8 +1,8 @@
 """Copy one session: decide what the target lacks of it, write that, and verify it."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from google.adk.events import Event
 
@@ -64,7 +64,7 @@ class SessionCopies:
             outcome.key = key = ListedKey(app=app, user=listed.user_id, session=listed.session_id)
             if key.in_target.session != listed.session_id:
                 outcome.notes.append(("ids", "spaces around the id do not count, and are left out"))
-            await self._copy(outcome, key)
+            await self._copy(outcome, key, known)
             is_ours = outcome.differs and known and await self._is_as_written(key.in_target, known)
             if is_ours or outcome.lacks_state:
                 await self._replace(outcome, key)
@@ -75,7 +75,9 @@ class SessionCopies:
             outcome.notes.append(("failed", failure_of_one(exc)))
         return outcome
 
-    async def _copy(self, outcome: Outcome, key: ListedKey, *, replaces: bool = False) -> None:
+    async def _copy(
+        self, outcome: Outcome, key: ListedKey, known: Entry | None = None, *, replaces: bool = False
+    ) -> None:
         in_order = not self.target.traits.sorts_by_time
         async with self.source.open(key) as found:
             if found is None:
@@ -88,18 +90,14 @@ class SessionCopies:
                 outcome.differs = True
                 return
             is_there = there is not None
-            would = {} if there is None else dict(there.state)
             if self.dry_run:
-                outcome.events = 0
-                async for event in missing:
-                    outcome.events += 1
-                    would.update(split_scopes(kept_state(event.actions.state_delta)[0]).session)
+                there, outcome.events = await _as_it_would_be(there, missing)
             else:
                 outcome.events = await self._write(record, missing, is_there=is_there, replaces=replaces)
             lacks_title = there is not None and self._has_other_title(record.header, there)
             if there is not None and lacks_title and not self.dry_run:
                 await self.target.describe(record.header, there)
-            if is_there and outcome.events and await self._lacks_state(record, passing, would=would):
+            if there is not None and await self._lacks_state(record, passing, there, known, outcome.events):
                 outcome.lacks_state = True
                 return
             is_continued = outcome.events or lacks_title
@@ -133,17 +131,24 @@ class SessionCopies:
         keeps = self.source.traits.keeps_titles and self.target.traits.keeps_titles
         return keeps and (mine.title, dict(mine.labels)) != (there.title, dict(there.labels))
 
-    async def _lacks_state(self, record: Record, passing: Passing, *, would: Mapping[str, Any]) -> bool:
+    async def _lacks_state(
+        self, record: Record, passing: Passing, there: SessionHeader, known: Entry | None, written: int
+    ) -> bool:
         """Return whether the target, which has all events, has not the state that it could keep.
 
-        After a dry run it *would* have that state.
+        It was as *there* before it got the events *written*; what this copy wrote before is *known*.
         """
-        if not self.target.traits.keeps_state or not passing.unexplained(record.header.state):
+        state, gets = record.header.state, written and self.target.traits.keeps_state
+        before = passing.digest.events - written
+        is_changed = known is not None and known.stamp != record.stamp and known.events == before
+        if (gets or is_changed) and passing.untouched(there.state) != passing.untouched(state):
+            return True  # the source made it anew, or changed it without an event
+        if not gets or not passing.unexplained(state):
             return False
         if self.dry_run:
-            return bool(differing(record.header.state, would))
-        async with self.target.open(record.header.key) as there:
-            return there is not None and bool(differing(record.header.state, there.header.state))
+            return bool(differing(state, there.state))
+        async with self.target.open(record.header.key) as now:
+            return now is not None and bool(differing(state, now.header.state))
 
     async def _write(
         self, record: Record, missing: AsyncIterator[Event], *, is_there: bool, replaces: bool
@@ -229,3 +234,14 @@ async def _beginning_with(first: Event, rest: AsyncIterator[Event]) -> AsyncIter
     yield first
     async for event in rest:
         yield event
+
+
+async def _as_it_would_be(
+    there: SessionHeader | None, events: AsyncIterator[Event]
+) -> tuple[SessionHeader | None, int]:
+    """Return what a session that is *there* becomes with *events*, and their number."""
+    state, count = {} if there is None else dict(there.state), 0
+    async for event in events:
+        count += 1
+        state.update(split_scopes(kept_state(event.actions.state_delta)[0]).session)
+    return there and replace(there, state=state), count

@@ -426,6 +426,29 @@ async def test_what_the_source_deleted_between_two_calls_goes_with_the_next(
     assert ["stays"] == [session.id for session in left.sessions]
 
 
+@pytest.mark.parametrize("kind", ["own", "sqlite"])
+@pytest.mark.parametrize("events", [0, 2])
+async def test_a_session_that_was_made_anew_with_another_state_is_replaced(
+    tmp_path: Path, kind: str, events: int
+) -> None:
+    """Although the target has its first events: none."""
+    who: dict[str, Any] = {"app_name": APP, "user_id": "u", "session_id": "s"}
+    async with Store.local(":memory:") as one, Store.local(":memory:") as other:
+        target = other.sessions if kind == "own" else SqliteSessionService(db_path=f"{tmp_path}/other.db")
+        given: dict[str, Any] = {"app_name": APP, "resume": tmp_path / "ledger"}
+        await one.sessions.create_session(**who, state={"old": 1})
+        await copy(one.sessions, target, **given)
+        await one.sessions.delete_session(**who)
+        await fill(one.sessions, [("u", "s", many(events))])
+        would = await copy(one.sessions, target, **given, dry_run=True)
+        then = await copy(one.sessions, target, **given, verify=True)
+
+        assert [(1, events, 0), (1, events, 1)] == [
+            (each.replaced, each.events, each.verified) for each in (would, then)
+        ]
+        assert (await read(one.sessions, who)).state == (await read(target, who)).state
+
+
 async def test_what_failed_in_a_pass_and_then_was_deleted_goes_too() -> None:
     """The target has it as the pass before wrote it."""
     goes: dict[str, Any] = {"app_name": APP, "user_id": "u", "session_id": "goes"}
