@@ -304,8 +304,7 @@ class _Copying:
 
     async def _group(self, some: list[Listed]) -> None:
         for listed in some:
-            if not self.copies.dry_run:
-                self.ledger.begin_user(listed.user_id)
+            self.ledger.begin_user(listed.user_id)
         outcomes = await gather(
             self.copies.copy(self.app, listed, self.ledger.entry(listed.user_id, listed.session_id))
             for listed in some

@@ -347,6 +347,18 @@ async def test_a_dry_run_writes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     assert before == ledger.read_bytes()
 
 
+async def test_a_dry_run_reports_what_the_run_does(tmp_path: Path) -> None:
+    """Also of a session that the ledger knows, of a user who has a new one."""
+    source, target = InMemorySessionService(), InMemorySessionService()
+    given: dict[str, Any] = {"app_name": APP, "resume": tmp_path / "ledger"}
+    await fill(source, [("u", "known", many(1))])
+    await copy(source, target, **given)
+    await fill(source, [("u", "before it", many(1))])
+    would, did = [await copy(source, target, **given, dry_run=dry_run) for dry_run in (True, False)]
+
+    assert would == did
+
+
 async def test_what_changes_is_followed_until_the_end() -> None:
     """Appends, new sessions, sessions made anew and deletions reach the target; the last pass comes after."""
     grows: dict[str, Any] = {"app_name": APP, "user_id": "u", "session_id": "grows"}
