@@ -29,6 +29,7 @@ from google.adk.events import Event
 from google.adk.sessions import BaseSessionService
 from google.genai import types
 
+from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.channels import new_client
 from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.codec.decode import Foreign
@@ -43,7 +44,7 @@ from gcp_adk_store.moving.canonical import kept_state
 from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.records import SHARED_STATE_SESSION, Listed, Record, Traits
 from gcp_adk_store.sessions.read.payloads import pages
-from gcp_adk_store.settings import SessionLimits
+from gcp_adk_store.settings import SessionLimits, StoreSettings
 
 SESSIONS_PER_PAGE: Final = 100
 EVENTS_PER_PAGE: Final = 100
@@ -178,7 +179,7 @@ class AdkFirestore(FirestoreSource, AdkService):
             FirestoreSessionService,
         )
 
-        client = new_client(project=project, database=database)
+        client = new_client(project=project, database=database, credentials=_credentials())
         service = FirestoreSessionService(client=client, root_collection=root)
         return cls(firestore_documents(project=project, database=database), service, root=root)
 
@@ -247,11 +248,16 @@ def firestore_documents(*, project: str | None, database: str) -> Documents:
     return open_documents(
         project=project,
         database=database,
-        credentials=None,
+        credentials=_credentials(),
         client=None,
         interceptors=(),
         limits=SessionLimits(),
     )
+
+
+def _credentials() -> StoreCredentials:
+    """Return those that the environment names, as of this library's stores."""
+    return StoreCredentials.from_settings(StoreSettings.from_env())
 
 
 async def _by_time(

@@ -25,8 +25,8 @@ ADK_JAVA: Final = "adk-java-firestore"
 
 _LOGIN: Final = re.compile(r"(?<=://)[^:/]*(:[^@]*)?@")
 """User and password, as SQLAlchemy reads a URI: a password may have any character but an @."""
-_SECRET: Final = re.compile(r"([^=&]*(?:pass|secret|token)[^=&]*=)[^&]*", re.IGNORECASE)
-"""A parameter of a driver that takes a password."""
+_SECRET: Final = re.compile(r"([^=&]*(?:pass|pwd|secret|token|odbc_connect)[^=&]*=)[^&]*", re.IGNORECASE)
+"""A parameter of a driver that takes a password, or has one in it."""
 
 
 def open_source(given: str | BaseSessionService | Source) -> Source:
@@ -219,11 +219,12 @@ def firestore_place(uri: str) -> dict[str, Any]:
         InvalidInputError: a part is malformed.
     """
     parts = _split(uri)
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    if parts.fragment or "/" in parts.path.strip("/") or options.keys() - {"root"} or "" in options.values():
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    root = dict(options).get("root")
+    if parts.fragment or "/" in parts.path.strip("/") or root == "" or options not in ([], [("root", root)]):
         raise InvalidInputError(f"{parts.scheme}: write {parts.scheme}://PROJECT/DATABASE?root=COLLECTION")
     return {
         "project": unquote(parts.netloc) or None,
         "database": unquote(parts.path.strip("/")) or "(default)",
-        "root": options.get("root"),
+        "root": root,
     }

@@ -92,12 +92,15 @@ def test_a_uri_that_is_wrong_ends_with_2(tmp_path: Path) -> None:
     for source, says in (
         ("nothing", "a store is named by a URI"),
         ("adk-firestore://p/d/e", "write adk-firestore://PROJECT/DATABASE"),
+        ("adk-firestore://p/d?root=a&root=b", "write adk-firestore://PROJECT/DATABASE"),
         ("oracle://user:secret@host/db", "oracle://host/db: the module 'oracledb' is missing; install it"),
         *(
             (f"{sql}://user:{password}@host/db", f"ADK cannot open {sql}://host/db")
             for password in ("secret", "a/secret", "a?secret", "a#secret", "[secret")
         ),
         (f"{sql}://host/db?x=1&Password=secret", f"{sql}://host/db?x=1&Password=..."),
+        (f"{sql}://host/db?pwd=secret", f"{sql}://host/db?pwd=..."),
+        (f"{sql}:///?odbc_connect=UID%3Du%3BPWD%3Dsecret", f"{sql}:///?odbc_connect=..."),
         ("firestore+local://data", "firestore+local:// must go on with an absolute path"),
         ("firestore+local:data", "is not a URI of the form firestore://"),
     ):
@@ -105,6 +108,19 @@ def test_a_uri_that_is_wrong_ends_with_2(tmp_path: Path) -> None:
 
         assert (2, True) == (result.exit_code, says in result.stderr), result.stderr
         assert "secret" not in result.output
+
+
+@pytest.mark.parametrize("scheme", ["firestore", "adk-firestore", "adk-java-firestore"])
+def test_the_file_with_credentials_is_that_of_each_layout(
+    scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it, the command ends with 2 and names it."""
+    monkeypatch.delenv("FIRESTORE_EMULATOR_HOST", raising=False)
+    monkeypatch.setenv("ADK_STORE_CREDENTIALS_FILE", str(tmp_path / "gone.json"))
+    result = run("copy", f"{scheme}://project", uri(tmp_path), "--app", APP)
+
+    assert 2 == result.exit_code, result.output
+    assert f"no usable Google Cloud credentials in {tmp_path}/gone.json" in result.stderr
 
 
 def test_a_folder_without_a_store_is_no_source(folder: Path, tmp_path: Path) -> None:

@@ -320,6 +320,19 @@ def connect(
     )
 
 
-def new_client(*, project: str | None, database: str) -> AsyncClient:
-    """Return a client; without *project*, that of the environment. The caller closes it."""
-    return AsyncClient(project=project, database=database)
+def new_client(*, project: str | None, database: str, credentials: StoreCredentials) -> AsyncClient:
+    """Return a client of the database that :class:`Channels` of these arguments connect to; blocks.
+
+    Raises:
+        CredentialsError: the credentials are missing.
+        UnavailableError: their source is unreachable for now.
+        NotProvisionedError: neither the settings nor the credentials name a project.
+    """
+    project = project or settings.default_project()
+    if settings.firestore_emulator_host() is not None:
+        return AsyncClient(project=project or settings.EMULATOR_PROJECT, database=database)
+    token = credentials.find().token
+    project = project or credentials.find_project()
+    if project is None:
+        raise project_error()
+    return AsyncClient(project=project, database=database, credentials=token)
