@@ -38,7 +38,7 @@ from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel.ports import Documents, Reads
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.model.state import ScopedState, split_scopes
 from gcp_adk_store.moving.adk_services import FIRESTORE, AdkService
 from gcp_adk_store.moving.canonical import kept_state
 from gcp_adk_store.moving.importing import SessionHeader
@@ -112,19 +112,25 @@ class FirestoreSource(ABC):
             if fields.get("status") == _DELETING:
                 yield None
                 return
-            state, notes = _kept(_state_of(session), "state")
+            state, lost = _kept(_state_of(session), "state")
+            own = split_scopes(state).session
             of_app, of_user = _shared(app), _shared(user)
+            notes = [("types", says) for says in (*lost, *of_app[1], *of_user[1])]
+            if others := sorted(state.keys() - own.keys()):
+                shown = ", ".join(repr(key[:40]) for key in others[:3])
+                says = f"keys of the user and the app in the session's own state are left out: {shown}"
+                notes.append(("state", says))
             yield Record(
                 header=SessionHeader(
                     key=key,
-                    state=state,
+                    state=own,
                     create_time=_seconds(fields.get("createTime")),
                     last_update_time=_seconds(fields.get("updateTime")) or float(session.update_time),
                 ),
                 shared=ScopedState(app=of_app[0], user=of_user[0]),
                 stamp=session.update_time,
                 events=self._events(reads, path, key.user),
-                notes=tuple(("types", says) for says in (*notes, *of_app[1], *of_user[1])),
+                notes=tuple(notes),
             )
 
     async def shared(self, key: SessionKey) -> ScopedState:

@@ -142,7 +142,8 @@ def said(text: str, time: str, author: str = "u", **more: Any) -> Mapping[str, A
 async def test_the_layout_of_adk_for_java_is_read_with_a_list_of_what_it_lacks(raw: Any) -> None:
     """Names of documents become ids, the user's id becomes the author user, and times sort as times."""
     path = "adk-session/u/sessions/s"
-    await put(raw, path, id="s", appName=APP, userId="u", updateTime="2026-01-02T03:04:06Z", state={"k": [1]})
+    state = {"k": [1], "user:at_creation": 1}
+    await put(raw, path, id="s", appName=APP, userId="u", updateTime="2026-01-02T03:04:06Z", state=state)
     await put(raw, "adk-session/u/sessions/other", id="other", appName="another", userId="u", state={})
     await put(raw, f"app-state/{APP}", model="m")
     call = {"functionCall": {"name": "look", "args": {"n": 1}}}
@@ -164,6 +165,9 @@ async def test_the_layout_of_adk_for_java_is_read_with_a_list_of_what_it_lacks(r
         assert "look" == session.events[2].content.parts[1].function_call.name
         assert "gs://b/o" == session.events[2].content.parts[2].file_data.file_uri
         assert {"k": [1], "app:model": "m"} == session.state
+        assert [
+            "keys of the user and the app in the session's own state are left out: 'user:at_creation'"
+        ] == [note.says for note in report.notes if note.kind == "state"]
         assert 5 == len([note for note in report.notes if note.kind == "lost"])
         assert (1, 0) == (again.unchanged, again.events)
 
