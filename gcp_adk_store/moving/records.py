@@ -235,12 +235,13 @@ async def read_record(storage: SessionStorage, key: SessionKey) -> Record | None
 
 @asynccontextmanager
 async def whole_record(
-    then: SessionStorage, key: SessionKey, *, live: SessionStorage
+    then: SessionStorage, key: SessionKey, *, live: SessionStorage, is_read_first: bool = False
 ) -> AsyncIterator[Record | None]:
     """Open a session for a block, whose payloads in the bucket nobody can remove any more.
 
-    A temporary file has the events of one with such payloads. If others have removed some since the
-    moment of *then*, the session is opened as *live* has it now; ``None`` if it is gone.
+    A temporary file has the events of one with such payloads, and of any that *is_read_first*. If others have
+    removed some since the moment of *then*, the session is opened as *live* has it now; ``None`` if it is
+    gone.
 
     Raises:
         StoredDataError: as :func:`read_record`.
@@ -250,7 +251,7 @@ async def whole_record(
         while True:
             try:
                 record = await read_record(then, key)
-                if record is not None and record.in_bucket:
+                if record is not None and (record.in_bucket or is_read_first):
                     events = await ends.enter_async_context(spooled(record.events))
                     record = replace(record, events=events)
                 break

@@ -69,8 +69,8 @@ async def records_of(
         app: The app.
         user: The user; by default all of the app.
         session: One session of the user; by default all.
-        on_unreadable: Called with each session whose document cannot be read, and which is left out; by
-            default the first one is an error.
+        on_unreadable: Called with each session that cannot be read, and which is left out; by default the
+            first one is an error. With it, a temporary file has the events of one session.
 
     Raises:
         SessionMissingError: the one *session* does not exist.
@@ -90,7 +90,9 @@ async def records_of(
             if bad is None:
                 key = SessionKey(app=app, user=one.user_id, session=one.session_id)
                 try:
-                    async with whole_record(then, key, live=live) as record:
+                    async with whole_record(
+                        then, key, live=live, is_read_first=on_unreadable is not None
+                    ) as record:
                         if record is not None:
                             yield record
                 except StoredDataError as exc:

@@ -21,7 +21,7 @@ from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP, exported, fill, many
 from tests.support.lengths import at_length
 from tests.support.small_pieces import set_numbers
-from tests.support.stored import change, session_path
+from tests.support.stored import change, collection, session_path
 
 HEADER: dict[str, Any] = {
     "format": 1,
@@ -273,17 +273,28 @@ async def test_any_file_is_imported_or_refused(name: str, value: Any, events: li
             assert [] == [one async for one in each.events]
 
 
-async def test_exports_name_what_they_cannot_read_and_have_the_rest(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("damaged", "says"),
+    [
+        ({"rev": "secret"}, "rev is str; look at it: gcp-adk-store fsck --app app"),
+        ({"body": b"secret"}, "s1/adk_segments/.*-1"),
+    ],
+    ids=["the document", "a segment"],
+)
+async def test_exports_name_what_they_cannot_read_and_have_the_rest(
+    tmp_path: Path, damaged: dict[str, Any], says: str
+) -> None:
     """By default the first one is an error."""
-    async with Store.local(":memory:") as store:
-        await fill(store.sessions, [("ada", f"s{number}", many(2)) for number in range(3)])
-        await change(store, session_path(S1), {"rev": "secret"})
+    async with Store.local(":memory:", session_limits=SessionLimits(seal_tail_bytes=500)) as store:
+        await fill(store.sessions, [("ada", f"s{number}", many(9)) for number in range(3)])
+        segments = [path for path in await collection(store, "adk_segments") if "/s1/" in path]
+        await change(store, segments[1] if "body" in damaged else session_path(S1), damaged)
         left_out: list[Any] = []
         out: Callable[..., Any] = left_out.append
         found = await export_parquet(
             records_of(store.sessions, APP, on_unreadable=out), tmp_path, on_event=lambda _: None
         )
-        with pytest.raises(StoredDataError, match="rev is str; look at it: gcp-adk-store fsck --app app"):
+        with pytest.raises(StoredDataError, match=says):
             await exported(store)
 
     assert (2, ["s1"]) == (found.sessions, [each.session_id for each in left_out])
