@@ -161,9 +161,9 @@ def calls_of(content: types.Content | None) -> list[types.FunctionCall]:
     return [part.function_call for part in parts if part.function_call is not None]
 
 
-def is_said(event: Event | None) -> bool:
-    """Return whether *event* is what an agent said, without calls."""
-    content = None if event is None else event.content
+def is_said(event: Event | None, agent: str) -> bool:
+    """Return whether *event* is what *agent* said, without calls."""
+    content = None if event is None or event.author != agent else event.content
     return content is not None and content.role == MODEL and not calls_of(content)
 
 

@@ -156,11 +156,7 @@ class Turn:
             if code is None:
                 continue
             what = f"{kind} of the guardrail {guardrail.name}"
-            try:
-                ran = await self._ran(f"{kind}_guardrail", code, what, subjects)
-            except Exception:
-                self._withhold()  # nobody has judged it
-                raise
+            ran = await self._ran(f"{kind}_guardrail", code, what, subjects)
             if ran.override is not None:
                 raise decisions.GuardrailTriggeredError(guardrail, str(ran.override.get("reason", "")))
 
@@ -168,7 +164,6 @@ class Turn:
         """Yield what the guardrail does in place of the agent's answer."""
         guardrail = triggered.guardrail
         self._next, self._asked = None, models.Asked()
-        self._withhold()
         if guardrail.responses:
             parts = [types.Part(text=guardrail.responses[0])]
             async for event in self._say(types.Content(role=decisions.MODEL, parts=parts)):
@@ -425,8 +420,8 @@ class Turn:
         )
 
     def _withhold(self) -> None:
-        """Leave out the answer that is held back, if an agent said it."""
-        if decisions.is_said(self.held.answer):
+        """Leave out the answer that is held back, if the agent said it, and not the one before it."""
+        if decisions.is_said(self.held.answer, self.agent.name):
             self.held.answer = None
 
     def _hold(self, event: Event | None) -> Event | None:

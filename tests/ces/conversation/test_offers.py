@@ -7,7 +7,7 @@ import pytest
 from google.genai import types
 
 from gcp_adk_store import InvalidInputError
-from gcp_adk_store.ces import AgentApp, MockConfig, MockedCall, ScriptedModel, read_app
+from gcp_adk_store.ces import AgentApp, AppAgent, MockConfig, MockedCall, ScriptedModel, read_app
 from tests.ces.conversation.apps import write_app, write_files
 from tests.ces.conversation.conftest import Converse, offered
 from tests.ces.conversation.test_guardrails import guarded
@@ -255,6 +255,13 @@ async def test_what_an_agent_does_before_it_hands_over_is_done(converse: Convers
     assert (turn.text, turn.agent) == ("I hand over.\nBilling here.", "billing")
     assert turn.calls[0].response == {"result": None}
 
+    bye = ["return Content(parts=[Part.from_text('Bye.')])"]
+    silent = {"before_agent": ["return Content(parts=[])"], "after_agent": bye}
+    app = converse.app(
+        {"root": {"childAgents": ["billing"], "callbacks": says}, "billing": {"callbacks": silent}}
+    )
+    assert (await converse(app, [TO_BILLING]).say("Hi")).text == "I hand over.\nBye."
+
     counts = "def count():\n    set_variable('n', (get_variable('n') or 0) + 1)\n    return 1"
     agents = {"root": {"childAgents": ["billing"], "tools": ["count"]}, "billing": {}}
     app = converse.app(agents, tools={"count": counts})
@@ -363,4 +370,7 @@ def test_an_agent_is_known_by_its_folder_its_name_and_its_resource_name(tmp_path
 
     assert app.root is not None
     assert (app.root.name, app.root.children) == ("root", ("billing",))
-    assert read_app(tmp_path / "agents").root is None
+    no_app = read_app(tmp_path / "agents")
+    assert no_app.root is None
+    with pytest.raises(InvalidInputError, match="names no root agent"):
+        AppAgent(no_app, model=ScriptedModel([]))
