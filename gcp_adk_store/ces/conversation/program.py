@@ -24,7 +24,7 @@ from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
 from gcp_adk_store.ces.host.results import NoteRun, RunLog, with_logs
 from gcp_adk_store.ces.host.session_runs import APPENDS
 from gcp_adk_store.ces.host.settings import USER, SessionKey
-from gcp_adk_store.ces.tools.declarations import CodeFile, PythonTool, Tool, by_name, declaration_of
+from gcp_adk_store.ces.tools.declarations import CodeFile, PythonTool, Tool, by_name, declaration_of, without
 from gcp_adk_store.errors import InvalidInputError
 
 logger = logging.getLogger(__name__)
@@ -246,8 +246,7 @@ class Program:
             InvalidInputError: a file cannot be read, or a condition is not valid.
         """
         given = by_name(tools)
-        loaded = load_tools(app, use_fakes=use_fakes)
-        own = [tool for tool in loaded if not by_name([tool]).keys() & given.keys()]
+        own = [*without(load_tools(app, use_fakes=use_fakes), given.keys())]
         callees = {**by_name(own), **given}
         callbacks: dict[tuple[str, str], tuple[CodeFile, ...]] = {}
         for each in app.callbacks:

@@ -26,7 +26,7 @@ from gcp_adk_store.ces.sandbox.interface import Limits, SandboxRunError, Sandbox
 from gcp_adk_store.ces.sandbox.supervision import Conversation
 from gcp_adk_store.ces.testing.outcomes import Outcome
 from gcp_adk_store.ces.testing.tool_tests import Checks
-from gcp_adk_store.ces.tools.declarations import MockTool, Tool
+from gcp_adk_store.ces.tools.declarations import MockTool, Tool, without
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
 
 PLUGIN: Final = "gcp_adk_store.testing.callback_tests"
@@ -231,7 +231,7 @@ class _File:
             event = Event(author="user", invocation_id="turn", content=content)
             await checks.sessions.append_event(session, event)
         tools: list[Tool] = [MockTool(name=name, response=each) for name, each in asked.tools.items()]
-        tools += [each for each in load_tools(checks.app) if getattr(each, "name", None) not in asked.tools]
+        tools += without(load_tools(checks.app), asked.tools)
         async with PythonRuntime(checks.sessions, tools=tools, **checks.options) as runtime:
             return await runtime.run_callback(
                 self._kind(code),

@@ -2,8 +2,8 @@
 
 import ast
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self, TypeAlias
 
 import pydantic
@@ -234,6 +234,17 @@ def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
                 raise InvalidInputError(f"two tools have the name {name!r}; rename one")
             found[name] = tool
     return found
+
+
+def without(tools: Iterable[Tool], names: Collection[str]) -> Iterator[Tool]:
+    """Yield *tools* without those of *names*; one of a document keeps its other operations."""
+    for tool in tools:
+        if isinstance(tool, OpenApiTool):
+            kept = {name: each for name, each in tool.operations.items() if name not in names}
+            if kept:
+                yield replace(tool, operations=kept)
+        elif tool.name not in names:
+            yield tool
 
 
 _OBJECT: Final = {"type": "object"}

@@ -29,6 +29,7 @@ SLOW = '''def slow() -> dict:
 '''
 ALLOWED = ("test", "--allow-problems")
 """One agent of the app has a configuration that is not JSON."""
+READ = {"operationId": "read"}
 TOOL_TESTS = """\
 tests:
   - name: right
@@ -168,7 +169,7 @@ def test_nothing_is_changed_reached_or_started():
 
 
 def test_it_answers_in_place_of_a_tool(ces_callback):
-    (call,) = ces_callback(tools={{"half": {{"result": 1}}}}).calls
+    (call,) = ces_callback(tools={{"half": {{"result": 1}}, "Bank_read": 2}}).calls
     assert (call.asked, call.text) == ({{"number": 1}}, '{{"result": 1}}')
     with pytest.raises(TypeError, match="half of tools is a function: give its answer"):
         ces_callback(tools={{"half": lambda args: 1}})
@@ -225,6 +226,8 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "tools/slow/slow.json": {"executionType": "ASYNCHRONOUS", "pythonFunction": {"name": "slow"}},
         "tools/slow/python_function/python_code.py": SLOW,
         "tools/web_search/web_search.json": {"googleSearchTool": {}},
+        "toolsets/Bank/Bank.json": {"openApiToolset": {"openApiSchema": "bank.json"}},
+        "bank.json": {"servers": [{"url": "https://b.test"}], "info": {}, "paths": {"/": {"get": READ}}},
         "evals/tool_tests/half.yaml": TOOL_TESTS,
         "evals/tool_tests/malformed.yml": "tests:\n  - {name: a, tool: half, expect: 1}\n",
         "evals/other.yaml": "not: tests",
@@ -298,7 +301,7 @@ def test_a_failed_expectation_says_where_and_what(app: Path, outcomes: dict[str,
         == outcomes["raises unexpectedly"]["says"][0]
     )
     assert "ZeroDivisionError: division by zero" in outcomes["raises unexpectedly"]["says"][1]
-    assert ["unknown tool 'double'; known: half, slow, web_search"] == outcomes["nobody"]["says"]
+    assert ["unknown tool 'double'; known: Bank_read, half, slow, web_search"] == outcomes["nobody"]["says"]
     assert ["the app declares no variable other with a default"] == outcomes["undeclared"]["says"]
 
     wrong, raised = outcomes["test_wrong"], outcomes["test_that_raises"]

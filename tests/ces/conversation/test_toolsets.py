@@ -248,6 +248,21 @@ async def test_tools_without_code_are_named_mocks_that_fail_loudly(
     assert list(functions) == ["show", "scan_code", "Crm_find"]
 
 
+async def test_a_tool_that_is_given_replaces_one_operation_alone(
+    converse: Converse, web: Web, tmp_path: Path
+) -> None:
+    """The other operations of its toolset are offered, and called, as before."""
+    paths = {**SCHEMA["paths"], "/other": {"get": {"operationId": "other"}}}
+    app = read_app(write(tmp_path / "app", schema={**SCHEMA, "paths": paths}), servers={"Bank": web.url})
+    http = HttpPolicy(allow=["127.0.0.1:*"], allow_loopback=True)
+    given = MockTool(name="Bank_read", response={"read": 1})
+    replies = [{"calls": [{"name": "Bank_read"}, {"name": "Bank_other"}]}, "Done."]
+    turn = await converse(app, replies, http=http, tools=[given]).say("Go")
+
+    assert turn.calls[0].response == {"read": 1}
+    assert web.last.path == "/other"
+
+
 async def test_an_agent_may_name_a_tool_by_its_folder(converse: Converse) -> None:
     """As lint lets it; its model gets the tool by the name that code has, and may call it."""
     converse.app({"root": {"tools": ["find_it"]}})
