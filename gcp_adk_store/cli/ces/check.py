@@ -105,7 +105,7 @@ def lint(folder: Path, app: Path, ignore: tuple[str, ...]) -> Result:
     if unknown := sorted({*ignore} - {*known}):
         raise CannotLookError(f"--ignore {unknown[0]}: unknown code; known: {', '.join(known)}")
     read = ces.read_app(app)
-    if not (read.tools or read.callbacks or read.toolsets or read.problems):
+    if not (read.tools or read.callbacks or read.toolsets or read.agents or read.problems):
         raise CannotLookError(f"{folder} has no Python of an agent app: expected tools/, agents/ or TOOL.py")
     found = [
         replace(each, path=str(app / each.path))  # where an editor finds it
@@ -226,7 +226,9 @@ async def evaluate(folder: Path, app: Path, *, chosen: _EvaluateOptions) -> Resu
     read = chosen.read_app(app, allow_problems=chosen.allow_problems, whole=True)
     found = evaluation_runs.selected(files, names=chosen.name, tags=chosen.tag)
     if not found:
-        raise CannotLookError("no evaluation has such a name or tag")
+        if chosen.name or chosen.tag:
+            raise CannotLookError("no evaluation has such a name or tag")
+        raise CannotLookError(f"the files, such as {files[0]}, have no golden, and no test of turns")
     async with chosen.opened_sandbox() as sandbox:
         given = {**chosen.conversation(sandbox), "use_fakes": chosen.fakes or read.uses_fakes}
         runs = evaluation_runs.EvaluationRuns(

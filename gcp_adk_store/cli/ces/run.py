@@ -92,6 +92,8 @@ async def run_callback(kind: str, files: tuple[Path, ...], *, chosen: _Options, 
     about = {name: subjects[name] for name in subjects_of(kind)}
     if missing := [name.replace("_", "-") for name, value in about.items() if value is None]:
         raise CannotLookError(f"{kind} callbacks need --{missing[0]}")
+    if others := [name.replace("_", "-") for name in SUBJECTS if subjects[name] and name not in about]:
+        raise CannotLookError(f"{kind} callbacks take no --{others[0]}")
     codes = [ces.load_code(file) for file in files]
     return await _carried_out(ces.PythonRuntime.run_callback, (kind, codes), chosen, given, **about)
 
@@ -167,8 +169,11 @@ async def _carried_out(
     from google.genai import types  # noqa: PLC0415  # likewise
 
     from gcp_adk_store.ces.host.invocation import failure_of  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.host.session_context import visible as seen_by_code  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.host.session_context import variables_of  # noqa: PLC0415  # likewise
 
+    if chosen.tools is None and (chosen.server or chosen.credential):
+        option = "--server" if chosen.server else "--credential"
+        raise CannotLookError(f"{option} is about a toolset: name the app that has the toolset by --tools")
     tools = [] if chosen.tools is None else ces.load_tools(chosen.read_app(chosen.tools, allow_problems=True))
     given = {"tools": tools, **chosen.runtime()}
     async with (
@@ -180,7 +185,7 @@ async def _carried_out(
             content = types.Content(role="user", parts=[types.Part(text=chosen.said)])
             event = Event(author="user", invocation_id=invocation_id, content=content)
             await sessions.append_event(session, event)
-        before = seen_by_code(session.state, shared=given["settings"].shared_variables)
+        before = variables_of(session, given["settings"].shared_variables, [])
         try:
             key = ces.SessionKey.of_session(session)
             ran = await run(runtime, *what, key=key, invocation_id=invocation_id, **about)

@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ADK_STORE_CES_ENVIRONMENT", "nowhere")
     files = {"half.py": HALF, "deep.json": "[" * 100_000, "file.zip": "text", "script.json": ["Hello."]}
     others = {"misplaced/tool_test.yaml": TOOL_TESTS, "evals/goldens/a.yaml": GOLDEN, "tools/half.py": HALF}
-    return write_files(tmp_path, {**files, **others})
+    return write_files(tmp_path, {**files, **others, "evaluations/a/a.json": {"scenario": {"task": "Pay."}}})
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("chat", SHOP, "--script", "missing.yaml"), "cannot be read as a script"),
         (("chat", SHOP, "--session", "s1"), "must be APP/USER/ID"),
         (("eval", ".", *SCRIPTED, "--name", "none"), "no evaluation has such a name or tag"),
+        (("eval", ".", *SCRIPTED, "--tests", "evaluations"), "have no golden, and no test of turns"),
         (("eval", ".", *SCRIPTED, "--tests", "missing"), "Directory 'missing' does not exist"),
         (("eval", ".", *SCRIPTED, "--tests", "cxas_app"), "has no evaluations"),
         (("eval", ".", *SCRIPTED, "--app", "Other"), "has not one app of the name Other"),
@@ -77,7 +78,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ((*RUN, "--sandbox", "none"), "'none' is not one of 'bubblewrap'"),
         ((*RUN, "--tools", ".", "--server", "Bank"), "write TOOLSET=URL"),
         ((*RUN, "--tools", ".", "--credential", "A=NOT_THERE"), "the environment has no variable NOT_THERE"),
+        ((*RUN, "--server", "Bank=https://a.test"), "name the app that has the toolset by --tools"),
+        ((*RUN, "--credential", "Bank=KEY"), "name the app that has the toolset by --tools"),
         (("run-callback", "after_model", "half.py"), "after_model callbacks need --llm-response"),
+        (
+            ("run-callback", "before_agent", "half.py", "--tool", "half"),
+            "before_agent callbacks take no --tool",
+        ),
         # Instead of running the code elsewhere.
         ((*RUN, "--args", '{"number": 4}'), "gcp-adk-store ces install"),
         # Neither is a session made, nor is what the user says stored.

@@ -181,13 +181,14 @@ def test_a_copy_has_what_the_session_has(
     """Its events, its variables, and those that it shares as they are now, not as they were in its events."""
     monkeypatch.setenv("ADK_STORE_PROJECT", project)
     (folder / "sees.py").write_text(SEES)
+    deep = json.loads("[" * 95 + "]" * 95)  # more than code can have
 
     async def prepare() -> None:
         service = connect()
         content = types.Content(role="user", parts=[types.Part(text="hello")])
         for name, delta in (("one", {"app:n": 1, "b": 2}), ("other", {"app:n": 2})):
             where: dict[str, Any] = {"app_name": "shop", "user_id": "ada", "session_id": name}
-            session = await service.create_session(**where, state={"a": 1})
+            session = await service.create_session(**where, state={"a": 1, "deep": deep})
             actions = EventActions(state_delta=delta)
             event = Event(author="user", invocation_id="i", content=content, actions=actions)
             await service.append_event(session, event)

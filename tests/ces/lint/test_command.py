@@ -105,6 +105,13 @@ def test_the_app_of_a_project_is_found_from_its_root(project: Path) -> None:
     assert f"{project / 'evals'} has no Python of an agent app" in ces("lint", project / "evals").stderr
 
 
+def test_an_app_without_python_is_checked(tmp_path: Path) -> None:
+    """What its configuration says may be wrong, too."""
+    write_app(tmp_path, {"root": {"childAgents": ["nobody"]}})
+
+    assert faulty(tmp_path) == {tmp_path / "agents/root/root.json"}
+
+
 def test_one_of_several_apps_is_named(project: Path) -> None:
     """The message has the names."""
     bank = project / "cxas_app" / "Bank"
