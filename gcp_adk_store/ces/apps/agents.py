@@ -209,12 +209,12 @@ def stand_in(name: str, why: str, **declared: Any) -> MockTool:
 
 
 def _json_schema(schema: Any) -> Any:
-    """Return a schema of the platform, whose types are capitals, as JSON has it."""
+    """Return a schema of the platform, whose types are capitals, as JSON has it: dates of YAML as texts."""
     if isinstance(schema, list):
         return [_json_schema(each) for each in schema]
     if not isinstance(schema, Mapping):
-        return schema
-    made = {name: _json_schema(value) for name, value in schema.items()}
+        return schema if isinstance(schema, str | int | float | None) else str(schema)
+    made = {str(name): _json_schema(value) for name, value in schema.items()}
     if isinstance(made.get("type"), str) and made["type"].lower() in _TYPES:
         made["type"] = made["type"].lower()
     return made

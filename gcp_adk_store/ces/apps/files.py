@@ -13,6 +13,8 @@ from gcp_adk_store.errors import InvalidInputError
 
 T = TypeVar("T")
 
+UNREADABLE_YAML: Final = (ValueError, RecursionError, AttributeError, LookupError)
+"""What YAML raises beside its own errors: an invalid date, too many brackets, a tag that does not fit."""
 _SUFFIXES: Final = (".json", ".yaml", ".yml")
 _VALUES: Final = 500_000
 _LEVELS: Final = 200
@@ -86,7 +88,7 @@ class Files:
             says = _excess(read)
         except json.JSONDecodeError as exc:
             says, line = f"it is not JSON: {exc.msg}", exc.lineno
-        except (ValueError, RecursionError) as exc:  # an invalid date in YAML, or too many brackets
+        except UNREADABLE_YAML as exc:
             says = f"it cannot be read: {exc}"
         except yaml.YAMLError as exc:
             mark = getattr(exc, "problem_mark", None)

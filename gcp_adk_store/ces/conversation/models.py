@@ -22,6 +22,7 @@ from google.genai.errors import APIError
 from typing_extensions import override
 
 from gcp_adk_store.ces.apps.agents import MENTION, AgentSpec
+from gcp_adk_store.ces.apps.files import UNREADABLE_YAML
 from gcp_adk_store.ces.conversation.decisions import ModelFailedError, calls_of
 from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.guest.models import NotJsonError, plain, sendable
@@ -201,7 +202,7 @@ def read_script(path: Path) -> list[Any] | dict[str, Any]:
         text = path.read_text(encoding="utf-8-sig")
         # YAML makes two lone surrogates of an escaped emoji, and a text of 1e5.
         read = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as exc:
+    except (OSError, yaml.YAMLError, *UNREADABLE_YAML) as exc:
         raise InvalidInputError(f"{path} cannot be read as a script: {exc}") from exc
     if isinstance(read, list):
         return read

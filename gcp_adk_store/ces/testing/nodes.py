@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import yaml
 
+from gcp_adk_store.ces.apps.files import UNREADABLE_YAML
 from gcp_adk_store.ces.testing.outcomes import Outcome
 
 Test = TypeVar("Test")
@@ -173,7 +174,7 @@ class Nodes:
         loader = yaml.SafeLoader("")
         try:
             value = loader.construct_object(node)
-        except (yaml.YAMLError, ValueError) as exc:
+        except (yaml.YAMLError, *UNREADABLE_YAML) as exc:
             raise self.wrong(node, f"it cannot be read: {exc}") from exc
         finally:
             loader.dispose()

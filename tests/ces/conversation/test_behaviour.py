@@ -385,6 +385,7 @@ async def test_a_script_that_is_over_or_malformed_is_an_error(converse: Converse
     script = converse.folder / "script.yaml"
     for text, says in (
         ("{", "cannot be read as a script"),
+        ("[!!int '']", "cannot be read as a script"),
         ("{}", "must be a list"),
         ("[{}]", "reply 1 of the script"),
         ('["a", {"say": "b"}]', "reply 2 of the script"),

@@ -221,7 +221,7 @@ async def test_tools_without_code_are_named_mocks_that_fail_loudly(
         "toolsets/crm/crm.json": mcp,
         "agents/root/root.json": root,
         "tools/show/show.json": {"widgetTool": show},
-        "tools/scan/scan.json": {"clientFunction": {"name": "scan_code"}},
+        "tools/scan/scan.yaml": "clientFunction: {name: scan_code, parameters: {default: 2026-08-04}}",
         "tools/ask/python_function/python_code.py": code,
     }
     app = read_app(write_files(tmp_path / "app", files))
@@ -245,6 +245,7 @@ async def test_tools_without_code_are_named_mocks_that_fail_loudly(
     declared = {"type": "object", "properties": {"id": {"type": "string"}}}
     shown = functions["show"]
     assert (shown.description, shown.parameters_json_schema) == ("Shows a card.", declared)
+    assert functions["scan_code"].parameters_json_schema == {"default": "2026-08-04"}
     assert list(functions) == ["show", "scan_code", "Crm_find"]
 
 

@@ -102,6 +102,7 @@ def test_every_form_is_read(tmp_path: Path) -> None:
         ("most: 3", "most: 3, most: 4", 4, "most is given twice"),
         ("most: 3", "[1]: 4", 4, "a name in an object is not text"),
         ("most: 3", "most: !!python/object:os.system x", 4, "it cannot be read"),
+        ("most: 3", "most: !!bool x", 4, "it cannot be read"),
         ("most: 3", "most: &a [*a]", 4, "nested deeper"),
         ("operator: is_null", "operator: is_no", 11, "unknown operator is_no; known: equals"),
         ("equals, value: Ada", "equals", 9, "equals needs a value"),

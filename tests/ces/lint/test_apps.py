@@ -158,6 +158,7 @@ OUTSIDE = {"pythonFunction": {"name": "first", "pythonCode": "../outside.py"}}
         (SCHEMA_FILE, "a: [\nb", (SCHEMA_FILE, 2)),
         ("tools/second/second.yaml", LAUGHS, ("tools/second/second.yaml", 1)),
         ("tools/second/second.yaml", "a: &a [*a]", ("tools/second/second.yaml", 1)),
+        ("tools/second/second.yaml", "a: !!timestamp x", ("tools/second/second.yaml", 1)),
         ("tools/second/second.json", DEEP, ("tools/second/second.json", 1)),
         (AGENT, {"beforeModelCallbacks": [{"pythonCode": "agents/gone.py"}]}, ("agents/gone.py", 1)),
         (AGENT, {"beforeModelCallbacks": [{}]}, (AGENT, 1)),
