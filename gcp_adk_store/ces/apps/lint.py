@@ -84,7 +84,7 @@ def check_callback(parsed: Parsed, callback: Callback) -> Iterator[Finding]:
         return
     arguments = found.args
     given = [each.arg for each in (*arguments.args, *arguments.kwonlyargs)]
-    required = given[: len(arguments.args) - len(arguments.defaults)]
+    required = [argument.arg for argument, default in with_defaults(arguments) if default is None]
     accepts = set(given) >= set(wanted) or arguments.kwarg is not None
     if not accepts or not set(required) <= set(wanted) or arguments.posonlyargs:
         says = f"{name}({', '.join(given)}) is called with {', '.join(wanted)}, by these names"

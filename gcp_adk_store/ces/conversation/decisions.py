@@ -53,7 +53,9 @@ class Condition:
             InvalidInputError: *text* has something else, such as a call.
         """
         try:
-            node = ast.parse(_TOKEN.sub(_as_python, text[:_LONGEST]).strip(), mode="eval").body
+            if len(text) > _LONGEST:
+                raise ValueError(f"it has more than {_LONGEST:,} characters")
+            node = ast.parse(_TOKEN.sub(_as_python, text).strip(), mode="eval").body
             _value(node, {})
         except UNREADABLE as exc:
             raise InvalidInputError(

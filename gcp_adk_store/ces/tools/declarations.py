@@ -273,7 +273,7 @@ def declaration_of(name: str, tool: Tool) -> dict[str, Any]:
             operation = tool.operations[name]
             shown = [each for each in operation.parameters if not each.of_session.expression]
             properties: dict[str, Any] = {each.name: {} for each in shown}
-            required = [each.name for each in shown if each.required]
+            required = [*dict.fromkeys(each.name for each in shown if each.required)]
             of_session = operation.body_of_session
             if operation.body is not None and not of_session.expression:
                 properties["body"] = dict(_OBJECT) if of_session or operation.takes_json else {}
@@ -349,9 +349,18 @@ def _of_generic(name: str, items: list[ast.expr]) -> dict[str, Any]:
         case "Union":
             return _any_of(items)
         case "Literal":
-            return {"enum": [each.value for each in items if isinstance(each, ast.Constant)]}
+            return _enum(items)
         case _:
             return {**kind, "items": _schema(items[0])} if kind is _LIST else dict(kind)
+
+
+def _enum(items: list[ast.expr]) -> dict[str, Any]:
+    """Return the schema of a Literal; empty if JSON has no such value."""
+    try:
+        values = [ast.literal_eval(each) for each in items]
+    except ValueError:  # such as a member of an enumeration
+        return {}
+    return {"enum": values} if all(isinstance(each, str | int | None) for each in values) else {}
 
 
 def _any_of(annotations: list[ast.expr]) -> dict[str, Any]:

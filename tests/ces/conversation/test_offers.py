@@ -154,6 +154,9 @@ def of_code(folder: Path, code: str) -> AgentApp:
         ("str | int | None", {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
         (" | ".join(["int"] * 2000), {"anyOf": [{"type": "integer"}] * 2000}),
         ("Literal['a', 'b']", {"enum": ["a", "b"]}),
+        ("Literal[-1, 0, None]", {"enum": [-1, 0, None]}),
+        ("Literal[b'a']", {}),
+        ("Literal[Color.RED]", {}),
         ("Any", {}),
         ("'not python'", {}),
     ],
@@ -183,12 +186,15 @@ async def test_code_that_cannot_be_read_is_declared_without_parameters(converse:
     assert found["parameters_json_schema"] == {"type": "object", "properties": {}}
 
 
+OF_HEADER = {"name": "id", "in": "header", "required": True}
+
+
 async def test_an_operation_is_declared_by_its_document(converse: Converse) -> None:
-    """Its body is one argument."""
+    """Its body is one argument, and so are parameters of one name."""
     operation = {
         "operationId": "pay",
         "summary": "Pay.",
-        "parameters": [{"name": "id", "in": "path"}, {"name": "dry", "in": "query"}],
+        "parameters": [{"name": "id", "in": "path"}, {"name": "dry", "in": "query"}, OF_HEADER],
         "requestBody": {"required": True, "content": {"application/json": {}}},
     }
     document = {
@@ -351,7 +357,8 @@ async def test_conditions_compare_variables(
 
 def test_a_condition_of_anything_else_is_refused(converse: Converse) -> None:
     """When the app is loaded."""
-    for text in ("__import__('os')", "tries +", "", "(lambda: 1)()", "a if b else c", "(" * 300):
+    long = f"tries == 1{' ' * 9990}or tries == 2"
+    for text in ("__import__('os')", "tries +", "", "(lambda: 1)()", "a if b else c", "(" * 300, long):
         with pytest.raises(InvalidInputError, match="cannot be read"):
             converse(family(converse.new_folder(), transferRules=[forced_if(text)]))
     for code in ("async def ready():\n    return False\n", "x = 1", "def ("):

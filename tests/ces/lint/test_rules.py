@@ -172,6 +172,7 @@ def test_a_callback_of_the_documented_form_passes(callback: Callback) -> None:
     assert ["CES106"] == codes(whole.replace(f"{names[-1]}: Any", ""), callback)
     assert ["CES106"] == codes(whole.replace(f"{names[-1]}: Any", "other: Any"), callback)
     assert ["CES106"] == codes(whole.replace(f"{names[-1]}: Any", f"{names[-1]}: Any, more: Any"), callback)
+    assert ["CES106"] == codes(whole.replace(": Any)", ": Any, *, more: Any)"), callback)
     assert ["CES101"] == codes(whole.replace("_callback(", "(", 1), callback)
     assert ["CES205"] == codes(whole.replace(f"{names[-1]}: Any", names[-1]), callback)
 
