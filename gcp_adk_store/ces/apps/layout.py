@@ -22,6 +22,7 @@ from gcp_adk_store.ces.tools.declarations import CodeFile, Execution, FakeTools,
 from gcp_adk_store.ces.tools.openapi import OpenApiTool
 from gcp_adk_store.ces.tools.parameters import Authentication
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kernel.operation import arguments_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,8 +173,10 @@ def load_code(path: Path) -> CodeFile:
     """Return the code of the file *path*, which tracebacks name by its path.
 
     Raises:
-        InvalidInputError: it cannot be read.
+        InvalidInputError: it cannot be read, or is not a path.
     """
+    for kind, value in arguments_of(load_code, (), locals()):
+        kind.require(value)
     try:
         return CodeFile(path.read_text(encoding="utf-8-sig"), filename=str(path))
     except OSError as exc:

@@ -46,6 +46,7 @@ from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, GUARDRAILS, Callba
 from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
 from gcp_adk_store.ces.tools.declarations import Execution
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kernel.operation import arguments_of
 
 FILLED_IN: Final = "$env_var"
 """What stands for a value of ``environment.json``."""
@@ -73,11 +74,11 @@ def read_app(
         credentials: The keys or tokens by which toolsets authenticate themselves, by name.
 
     Raises:
-        InvalidInputError: the app has no toolset of a name in *servers* or *credentials*, or *folder* is
-            not a path.
+        InvalidInputError: the app has no toolset of a name in *servers* or *credentials*, or an argument is
+            of another kind.
     """
-    if not isinstance(folder, Path):
-        raise InvalidInputError(f"folder must be a Path, not {type(folder).__name__}")
+    for kind, value in arguments_of(read_app, (), locals()):
+        kind.require(value)
     servers, credentials = servers or {}, credentials or {}
     app = _Reading(folder=folder, servers=servers, credentials=credentials).app()
     known = by_names(app.toolsets)

@@ -87,8 +87,10 @@ class AppAgent(BaseAgent):
 
         Raises:
             InvalidInputError: the app has problems or no root agent, a file cannot be read, a condition of a
-                transfer rule is not valid, no model is named, or ADK does not know it.
+                transfer rule is not valid, no model is named, or ADK does not know it. Or an argument is of
+                another kind.
         """
+        _require(AppAgent.__init__, **locals())
         if app.problems and not allow_problems:
             first = app.problems[0]
             raise InvalidInputError(
@@ -208,6 +210,7 @@ class Conversation(Closing):
         Raises:
             InvalidInputError: as :class:`AppAgent`.
         """
+        _require(Conversation.__init__, session_service=session_service, app_name=app_name)
         self.agent = AppAgent(app, model=model, **options)
         """The app as an agent of ADK."""
         self.runner = Runner(

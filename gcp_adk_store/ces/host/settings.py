@@ -19,11 +19,18 @@ _PARTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """Which session: of an app, of a user, by its id. As text, ``app/user/session``, each percent-escaped."""
+    """Which session: of an app, of a user, by its id. As text, ``app/user/session``, each percent-escaped.
+
+    Raises:
+        InvalidInputError: one of them is not a string.
+    """
 
     app: str
     user: str
     session: str
+
+    def __post_init__(self) -> None:
+        require_members(self)
 
     @classmethod
     def of(cls, key: "SessionKeyLike") -> Self:

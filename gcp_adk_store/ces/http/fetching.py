@@ -35,11 +35,11 @@ _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"(?:[!-~](?:[\t -~]*[!-~])?)?")
 
 
-def header_fault(name: str, value: str) -> str | None:
+def header_fault(name: str, value: object) -> str | None:
     """Return what is wrong with a header, or None; never shows *value*, which may be a secret."""
     if not _NAME.fullmatch(name):
         return f"{name[:40]!r} is not a valid name of a header"
-    if not _VALUE.fullmatch(value):
+    if not (isinstance(value, str) and _VALUE.fullmatch(value)):
         return f"the value of the header {name[:40]} must be ASCII, without spaces or line ends around it"
     return None
 

@@ -19,7 +19,7 @@ from gcp_adk_store.kernel.operation import require_members
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MockedCall:
-    """One answer of a `MockConfig`."""
+    """One answer of a `MockConfig`; raises an InvalidInputError if a member is of another kind."""
 
     tool: str
     response: Mapping[str, Any]
@@ -27,14 +27,24 @@ class MockedCall:
     expected_args: Mapping[str, Any] = field(default_factory=dict)
     """What the arguments must have, at any depth; others may be there too."""
 
+    def __post_init__(self) -> None:
+        require_members(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MockConfig:
-    """Answers to the calls that the code makes of tools: the first one that fits."""
+    """Answers to the calls that the code makes of tools: the first one that fits.
+
+    Raises:
+        InvalidInputError: a member is of another kind.
+    """
 
     calls: Sequence[MockedCall] = ()
     unmatched: Literal["PASS_THROUGH", "FAIL"] = "PASS_THROUGH"
     """Whether a call by code that none fits goes to the tool, or ends the run; a model's goes to the tool."""
+
+    def __post_init__(self) -> None:
+        require_members(self)
 
     @classmethod
     def from_json(cls, config: Mapping[str, Any]) -> Self:
@@ -71,14 +81,15 @@ class FakeTools:
     Each is called with ``tool``, ``input`` and ``callback_context``; None lets the tool itself answer.
 
     Raises:
-        InvalidInputError: the source is not valid Python.
+        InvalidInputError: the source is not valid Python, or a member is of another kind.
     """
 
     source: str
     filename: str = "fakes.py"
-    functions: frozenset[str] = field(init=False)
+    functions: frozenset[str] = field(init=False, default=frozenset())
 
     def __post_init__(self) -> None:
+        require_members(self)
         try:
             found = scan(ast.parse(self.source)).functions
         except UNREADABLE as exc:

@@ -30,6 +30,7 @@ from gcp_adk_store.ces.tools.session_fields import (
     text_of,
 )
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kernel.operation import arguments_of, require_members
 
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch")
 _NOT_IN_NAMES: Final = re.compile(r"\W+", re.ASCII)
@@ -162,7 +163,7 @@ class OpenApiTool:
     """The operations of an OpenAPI 3 document, each a tool ``{display_name}_{operationId}``.
 
     Raises:
-        InvalidInputError: a header is not valid.
+        InvalidInputError: a header is not valid, or a member is of another kind.
     """
 
     display_name: str
@@ -176,6 +177,7 @@ class OpenApiTool:
     """A :class:`~gcp_adk_store.ces.FakeTools` that answers in place of its operations."""
 
     def __post_init__(self) -> None:
+        require_members(self)
         for name, value in self.headers.items():
             if fault := header_fault(name, value):
                 raise InvalidInputError(f"headers of {self.display_name}: {fault}")
@@ -210,9 +212,12 @@ class OpenApiTool:
             authentication: Sent with each request too.
 
         Raises:
-            InvalidInputError: *document* is malformed, or has no operation that can be called.
+            InvalidInputError: *document* is malformed, or has no operation that can be called. Or an
+                argument is of another kind.
         """
-        title = _mapping(_mapping(document, "its root").get("info"), "info").get("title", "")
+        for kind, value in arguments_of(OpenApiTool.from_spec, (), locals()):
+            kind.require(value)
+        title = _mapping(document.get("info"), "info").get("title", "")
         name = display_name or identifier(str(title))
         if not name:
             raise InvalidInputError("the OpenAPI document has no title; give a display_name")

@@ -16,7 +16,7 @@ from google.genai import types
 from google.genai.errors import ServerError
 
 from gcp_adk_store import InvalidInputError, SessionMissingError, Store
-from gcp_adk_store.ces import AppAgent, MockTool, ScriptedModel, SessionKey
+from gcp_adk_store.ces import AppAgent, Conversation, MockTool, ScriptedModel, SessionKey
 from gcp_adk_store.ces.sandbox import UnsafeSandboxWarning
 from gcp_adk_store.settings import MEMORY
 from tests.ces.conversation.apps import write_app, write_slow_app
@@ -290,6 +290,8 @@ async def test_a_message_of_another_kind_is_refused(converse: Converse, name: st
 
     with pytest.raises(InvalidInputError, match=f"{name} must be .*, not int"):
         await conversation.send(**{"said": "Hi", "key": key, name: 5})  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="session_service must be a BaseSessionService, not int"):
+        Conversation(conversation.agent.app, 5, model="gemini-2.5-flash")  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="variables must be a mapping or None, not str"):
         await conversation.begin(variables="x")  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="each name of variables must be a string, not int"):

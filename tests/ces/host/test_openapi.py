@@ -192,6 +192,13 @@ def test_what_cannot_be_called_is_refused(spec: Any) -> None:
         OpenApiTool.from_spec(spec)
 
 
+def test_a_header_that_is_no_text_is_refused() -> None:
+    """By its name."""
+    spec: Any = document({"/a": {"get": {}}}, servers=SERVERS)
+    with pytest.raises(InvalidInputError, match="the value of the header X-Key must be ASCII"):
+        OpenApiTool.from_spec(spec, headers={"X-Key": 5})  # type: ignore[dict-item]
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda below: st.lists(below, max_size=2) | st.dictionaries(st.text(max_size=5), below, max_size=2),

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,22 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
 from google.genai import types
 
-from gcp_adk_store.ces import HttpPolicy, MockTool, PythonRuntime, PythonTool, RuntimeSettings, SessionKey
+from gcp_adk_store.ces import (
+    AppAgent,
+    FakeTools,
+    HttpPolicy,
+    MockConfig,
+    MockedCall,
+    MockTool,
+    OpenApiTool,
+    PythonRuntime,
+    PythonTool,
+    RuntimeSettings,
+    ScriptedModel,
+    SessionKey,
+    load_code,
+    read_app,
+)
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Limits, SandboxTimeoutError
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionMissingError
 from tests.ces.host.runs import KEY, Gate, Make, error_of, ran, result_of, stored, tool
@@ -69,10 +85,18 @@ async def test_what_is_of_another_kind_is_refused_by_its_name(make: Make) -> Non
     """Each argument and each setting, when a thing is made or called, not when code runs."""
     call = {"name": "tool", "args": {}, "key": KEY}
     known = PythonTool(name="tool", code=tool("return 1"))
+    shown = read_app(Path(__file__).parents[3] / "examples/ces/app")
     takers: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (
         *((HttpPolicy, {}), (RuntimeSettings, {}), (Limits, {}), (PythonTool, {"name": "a", "code": ""})),
         (PythonRuntime, {"session_service": make.sessions, "sandbox": "inprocess"}),
-        (MockTool, {"name": "a", "response": 1}),
+        *(
+            (MockTool, {"name": "a", "response": 1}),
+            (MockConfig, {}),
+            (MockedCall, {"tool": "a", "response": {}}),
+        ),
+        *((FakeTools, {"source": ""}), (SessionKey, {"app": "a", "user": "b", "session": "c"})),
+        *((OpenApiTool.from_spec, {"document": {}}), (AppAgent, {"app": shown, "model": "gemini-2.5-flash"})),
+        *((read_app, {"folder": Path()}), (load_code, {}), (ScriptedModel.from_file, {})),
         *((make().run_tool, {**call, "code": ""}), (make(tools=[known]).call_tool, call)),
     )
     accepted = []
