@@ -57,8 +57,8 @@ def answer_errors(app: FastAPI) -> None:
 def tune_gc() -> None:
     """Set Python's garbage collector for this process; call it once, after all imports and before it serves.
 
-    It freezes the imported objects, which the collector then skips. It collects new objects in small steps, and
-    all of them seldom. Python still frees memory outside of cycles at once.
+    It freezes the imported objects, which the collector then skips. It collects new objects in small steps,
+    and all of them seldom. Python still frees memory outside of cycles at once.
 
     With turns of 32 sessions at a time, the longest collection falls from 337 to 8 ms of CPU, and the
     99th percentile of appends to 0.30 times what it was: ``python -m tools.benchmarks.collector``, with its

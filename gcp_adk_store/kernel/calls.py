@@ -265,11 +265,16 @@ class Entered:
 
 @contextmanager
 def named_as(name: str, ids: Mapping[str, object]) -> Iterator[None]:
-    """Name a public method that is made of operations, and its *ids*, in the errors that leave the block."""
+    """Name a public method that is made of operations in the errors with its *ids* that leave the block.
+
+    Errors with other ids are of what an agent asked for.
+    """
     try:
         yield
     except StoreError as exc:
-        exc.operation, exc.key = name, Operation(name, ids=ids).key
+        key = Operation(name, ids=ids).key
+        if exc.key in {"", key}:
+            exc.operation, exc.key = name, key
         raise
 
 

@@ -19,6 +19,7 @@ from google.adk.events import Event, EventActions
 from google.adk.events.event_actions import EventCompaction
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
+from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 from pydantic import Field
@@ -311,6 +312,21 @@ async def test_an_error_names_the_call_and_not_what_it_is_made_of(store: Store, 
         await calls[name]()
     key = "app_name='app' user_id='user' session_id='gone'"
     assert (name, key) == (caught.value.operation, caught.value.key)
+
+
+async def test_an_error_of_another_session_that_an_agent_asked_for_keeps_its_name(store: Store) -> None:
+    """The caller of the run sees which session it was."""
+    gone = Session(id="gone", app_name="app", user_id="user")
+
+    class Asks:
+        async def wait(self) -> None:
+            await store.sessions.append_event(gone, event("lost"))
+
+    runner = runner_of(store, gates={"one": (asyncio.Event(), Asks())})
+    with pytest.raises(SessionMissingError) as caught:
+        await texts_of(store, runner, "one")
+    key = "app_name='app' user_id='user' session_id='gone'"
+    assert ("append_event", key) == (caught.value.operation, caught.value.key)
 
 
 async def test_a_message_of_a_run_that_fails_before_its_event_does_not_wait(store: Store) -> None:
