@@ -140,8 +140,8 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        told = {name: value for name, value in asdict(self).items() if name != "_known"}
-        return {**told, "is_complete": self.is_complete}
+        shown = {name: value for name, value in asdict(self).items() if name != "_known"}
+        return {**shown, "is_complete": self.is_complete}
 
 
 _FORMAT: Final = "1"
