@@ -116,7 +116,8 @@ def _require_metadata(accepts: MemoryFilter) -> None:
         InvalidInputError: a key is not a string, or a value is none that stored metadata can have.
     """
     require_text_keys(accepts.metadata)
-    require_metadata(accepts.metadata, what="metadata")
+    if accepts.metadata:
+        require_metadata(accepts.metadata, what="metadata")
 
 
 async def list_page(
