@@ -166,7 +166,7 @@ async def gc(at: OpenStore, /, *, older_than: float, dry_run: bool) -> Result:
             move_to(len(found))
     counts = Counter(outcome for _, outcome in found)
     return Result(
-        [_garbage_described(*each) for each in found],
+        {**at.place, "garbage": [_garbage_described(*each) for each in found]},
         _garbage_lines(found, counts, dry_run=dry_run),
         status=int(bool(counts["failed"] + counts["left alone"])),
     )

@@ -29,6 +29,7 @@ from gcp_adk_store.cli.place import (
     with_remedy,
 )
 from gcp_adk_store.cli.screen import CannotLookError, Number, Result, finish, progress
+from gcp_adk_store.errors import StoreError
 from gcp_adk_store.model.keys import in_one_line, values_by_name
 
 if TYPE_CHECKING:
@@ -185,18 +186,22 @@ async def import_(
 
     users = values_by_name("--remap-user", remap_user, form="OLD=NEW")
     had_store = _has_store(at)
-    with progress("importing: sessions") as move_to:
-        report = await import_jsonl(
-            file,
-            at.store.sessions,
-            users=users,
-            on_conflict=on_conflict,
-            on_progress=lambda report: move_to(report.listed),
-        )
+    try:
+        with progress("importing: sessions") as move_to:
+            report = await import_jsonl(
+                file,
+                at.store.sessions,
+                users=users,
+                on_conflict=on_conflict,
+                on_progress=lambda report: move_to(report.listed),
+            )
+    except StoreError:
+        for line in _made(at, had_store=had_store):
+            click.echo(line, err=True)
+        raise
     result = _result(report, would=False, nothing="no sessions")
-    is_new = _has_store(at) and not had_store
-    made = [in_one_line(f"{at.place['local']} contained no store, and has one now")] if is_new else []
-    data = {**at.place, "is_new": is_new, **result.data}
+    made = _made(at, had_store=had_store)
+    data = {**at.place, "is_new": bool(made), **result.data}
     return Result(data, [at.where, *made, *result.lines], result.status)
 
 
@@ -206,6 +211,12 @@ def _has_store(at: OpenStore) -> bool:
 
     folder = at.place["local"]
     return folder is None or (Path(folder) / DATABASE).exists()
+
+
+def _made(at: OpenStore, *, had_store: bool) -> list[str]:
+    """Return the line that says that the command made the store of a folder, if it did."""
+    is_new = _has_store(at) and not had_store
+    return [in_one_line(f"{at.place['local']} contained no store, and has one now")] if is_new else []
 
 
 def _no_session(app: str, user: str | None) -> str:

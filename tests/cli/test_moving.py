@@ -305,6 +305,17 @@ def test_an_import_makes_the_folder_of_its_store(folder: Path, tmp_path: Path) -
     assert "is a file; name the folder of a store" in refused[0].stderr
 
 
+def test_a_refused_import_says_that_it_made_a_store(folder: Path, tmp_path: Path) -> None:
+    """An empty store stays: others may have opened it meanwhile, so nothing may remove it."""
+    file, new = tmp_path / "app.jsonl", tmp_path / "new"
+    run("export", "--local", str(folder), "--app", APP, str(file))
+    file.write_text(file.read_text().partition("\n")[0] + "\n")
+    refused = [run("import", "--local", str(new), str(file)) for _ in range(2)]
+
+    assert [2, 2] == [each.exit_code for each in refused]
+    assert [True, False] == [f"{new} contained no store, and has one now" in each.stderr for each in refused]
+
+
 def test_parquet_files_do_not_go_to_standard_output(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
