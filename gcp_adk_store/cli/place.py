@@ -17,7 +17,7 @@ import click
 from click.core import ParameterSource
 
 from gcp_adk_store import settings as environment
-from gcp_adk_store.cli.screen import CannotLookError, NotThereError, Number, Result, finish
+from gcp_adk_store.cli.screen import CannotLookError, NotThereError, Number, Result, Time, finish
 from gcp_adk_store.errors import (
     AccessDeniedError,
     InvalidInputError,
@@ -390,8 +390,7 @@ def choice_option(*names: str, of: Sequence[str], says: str) -> Callable[[Comman
 
 def time_option(name: str, *, says: str) -> Callable[[Command], Command]:
     """Return an option for a date, or a date with a time, in UTC."""
-    kind = click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%SZ"])
-    return click.option(name, metavar="TIME", type=kind, help=says)
+    return click.option(name, metavar="TIME", type=Time(), help=says)
 
 
 def page_options(items: str) -> Callable[[Command], Command]:

@@ -64,6 +64,21 @@ class Number(click.FloatRange):
         return number
 
 
+class Time(click.DateTime):
+    """The kind of an option that takes a date, or a date with a time, in UTC."""
+
+    def __init__(self) -> None:
+        times = [f"%Y-%m-%d{between}%H:%M:%S{end}" for between in " T" for end in ("", "Z")]
+        super().__init__(["%Y-%m-%d", *times])
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the time without a zone, or end with an error of usage."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is not a time: write 2026-11-22 or 2026-11-22T15:00:00Z.", param, ctx)
+
+
 class NotThereError(CannotLookError):
     """The store answers, but lacks the named item; the command ends with 1."""
 

@@ -113,6 +113,7 @@ def test_a_listing_shows_and_filters_titles_labels_and_turns(deployment: Deploym
     for labels, says in (
         (("--label", "team"), "--label team has no value: pass NAME=VALUE"),
         (("--label", "team=a", "--label", "team=b"), "--label team has two values: pass one"),
+        (("--updated-after", "22.11."), "'22.11.' is not a time: write 2026-11-22 or 2026-11-22T15:00:00Z"),
     ):
         refused = deployment.run("sessions", "list", "--app", "app", *labels)
         assert (2, True) == (refused.exit_code, says in refused.stderr)

@@ -499,7 +499,7 @@ def test_the_command_archives_all_but_the_newest_events(copied: Path) -> None:
 
     dry = CliRunner().invoke(command, [*options, "--keep", "15", "--dry-run"])
     done = CliRunner().invoke(command, [*options, "--keep", "15"])
-    timed = CliRunner().invoke(command, [*options, "--before", "1970-01-01 00:16:59"])
+    timed = CliRunner().invoke(command, [*options, "--before", "1970-01-01T00:16:59Z"])
     both = CliRunner().invoke(command, [*options, "--before", "1970-01-01", "--keep", "1"])
     none = CliRunner().invoke(command, [*options[:-1], "other", "--keep", "1"])
 
