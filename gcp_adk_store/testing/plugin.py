@@ -113,12 +113,12 @@ def ces_sandbox() -> "Iterator[Sandbox]":
             SandboxUnavailableError,
         )
     except ModuleNotFoundError as exc:
-        pytest.fail(f"{exc.msg}: {how_to_install('ces')}", pytrace=False)
+        raise _failure(f"{exc.msg}: {how_to_install('ces')}") from None
     sandbox = BubblewrapSandbox(runs_at_once=Room.of(RuntimeSettings(), None).places)
     try:
         asyncio.run(sandbox.start())
     except SandboxUnavailableError as exc:
-        pytest.fail(str(exc), pytrace=False)
+        raise _failure(str(exc)) from None
     yield sandbox
     asyncio.run(sandbox.close())
 
@@ -136,12 +136,19 @@ def ces_runtime(adk_store: "Store", ces_sandbox: "Sandbox") -> "Iterator[PythonR
     asyncio.run(runtime.close())
 
 
+def _failure(message: str) -> BaseException:
+    """Return what fails a test by a *message* to act on, without a traceback; a skipped test shows nothing.
+
+    Raised from None: pytest shows the message of what it is raised from, too.
+    """
+    return pytest.fail.Exception(message, pytrace=False)
+
+
 def _announced(start: Callable[[], emulators.Emulator]) -> Iterator[emulators.Emulator]:
     try:
         emulator = start()
     except emulators.EmulatorError as exc:
-        # A message to act on, not a traceback; and a failure, since a skipped test shows nothing.
-        pytest.fail(str(exc), pytrace=False)
+        raise _failure(str(exc)) from None
     with emulator, pytest.MonkeyPatch.context() as patch:
         patch.setenv(emulator.variable, emulator.address)
         yield emulator

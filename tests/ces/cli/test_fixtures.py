@@ -37,17 +37,24 @@ def test_the_plugin_brings_no_runtime_where_nobody_asks() -> None:
 
 @pytest.mark.long
 def test_what_is_missing_fails_the_test_and_says_so(tmp_path: Path) -> None:
-    """Instead of skipping it."""
-    (tmp_path / "test_own.py").write_text("def test_own(ces_sandbox):\n    pass\n")
+    """Once, instead of skipping it."""
+    (tmp_path / "test_own.py").write_text(
+        "def test_own(ces_sandbox):\n    pass\n\ndef test_emulator(firestore_emulator):\n    pass\n"
+    )
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
-        env={"ADK_STORE_CES_ENVIRONMENT": str(tmp_path / "nowhere"), "PYTHONPATH": str(ROOT)},
+        env={
+            "ADK_STORE_CES_ENVIRONMENT": str(tmp_path / "nowhere"),
+            "ADK_STORE_FIRESTORE_EMULATOR_JAR": "no.jar",
+            "PYTHONPATH": str(ROOT),
+        },
     )
 
     assert 1 == done.returncode
-    assert "gcp-adk-store ces install" in done.stdout
-    assert "1 error" in done.stdout
+    assert 1 == done.stdout.count("gcp-adk-store ces install")
+    assert 1 == done.stdout.count("\nADK_STORE_FIRESTORE_EMULATOR_JAR names no.jar, which is not a file")
+    assert "2 errors" in done.stdout
