@@ -157,6 +157,15 @@ async def test_what_is_no_template_no_settings_or_no_context_is_a_clear_error() 
             await inject_session_state("{key}", context)  # type: ignore[arg-type]
 
 
+async def test_no_artifact_is_without_a_name() -> None:
+    """A service that refuses such a name is not asked for it."""
+    async with Store.local(":memory:") as store:
+        asking = partial(inject_session_state, context=session(), artifact_service=store.artifacts)
+        assert "<>" == await asking("<{artifact.?}>")
+        with pytest.raises(TemplateKeyError, match="Artifact '' not found, at line 1, column 2"):
+            await asking("<{artifact.}>")
+
+
 async def test_an_artifact_without_a_service_is_a_clear_error() -> None:
     """An optional one too: whether it is missing is unknown. What is never filled is never looked for."""
     with pytest.raises(InvalidInputError, match="Artifact service is not initialized"):
