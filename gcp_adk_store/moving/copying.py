@@ -18,7 +18,7 @@ from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.model.artifacts import TOMBSTONE
-from gcp_adk_store.model.keys import USER_NAMESPACE, SessionKey
+from gcp_adk_store.model.keys import USER_NAMESPACE, ArtifactScope, SessionKey
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.memories import MemoryCopies, MemoryPlace, memory_service, memory_source
 from gcp_adk_store.moving.places import (
@@ -54,7 +54,9 @@ class ArtifactCopies:
 
         Return whether none failed, which is noted.
         """
-        ids = key.ids
+        ids = _ids_of_artifacts(key, of_user=of_user)
+        if ids is None:
+            return True
         try:
             names = await self.source.list_artifact_keys(**ids)
             for name in names:
@@ -123,6 +125,18 @@ def open_artifacts(given: ArtifactPlace, ends: AsyncExitStack) -> BaseArtifactSe
     if service is None:
         raise InvalidInputError("an artifact service is named by a URI such as gs://BUCKET or file:///PATH")
     return closed_by(ends, service)
+
+
+def _ids_of_artifacts(key: SessionKey, *, of_user: bool) -> dict[str, Any] | None:
+    """Return the ids of artifacts of a session or, *of_user*, perhaps of the user alone.
+
+    ``None`` if no artifact can have them.
+    """
+    for session in (key.session, None) if of_user else (key.session,):
+        with suppress(InvalidInputError):
+            ArtifactScope(app=key.app, user=key.user, session=session)
+            return {**key.ids, "session_id": session}
+    return None
 
 
 def _content(part: types.Part | None) -> bytes | None:

@@ -142,6 +142,19 @@ class RefusingArtifacts(InMemoryArtifactService):
         raise ValueError("full")
 
 
+async def test_a_session_that_can_have_no_artifacts_fails_none() -> None:
+    """The files of its user are copied."""
+    which: dict[str, Any] = {"app_name": "app", "user_id": "ann", "session_id": "c:1"}
+    async with Store.local(":memory:") as source, Store.local(":memory:") as target:
+        await source.sessions.create_session(**which)
+        await source.artifacts.save_artifact(**which, filename="user:g", artifact=types.Part(text="g"))
+        services = (source.artifacts, target.artifacts)
+        report = await copy(source.sessions, target.sessions, app_name="app", artifacts=services)
+
+        assert report.is_complete
+        assert types.Part(text="g") == await target.artifacts.load_artifact(**which, filename="user:g")
+
+
 async def test_artifacts_that_failed_are_copied_by_the_next_call(tmp_path: Path) -> None:
     """Of a session and of its user, although the ledger knows the session."""
     which: dict[str, Any] = {"app_name": APP, "user_id": "u", "session_id": "s"}
