@@ -102,7 +102,12 @@ class FunctionEmbedder:
                 awaitable. A ``ValueError`` refuses a text of these: the others are asked for again.
             name: Names the model: after a change of it, ``gcp-adk-store memory reindex`` makes vectors anew.
             dimensions: Numbers in each vector.
+
+        Raises:
+            InvalidInputError: *function* cannot be called.
         """
+        if not callable(function):
+            raise InvalidInputError(f"function must be a function, not {type(function).__name__}")
         self.name: Final = name
         self.dimensions: Final = dimensions
         self._function = function

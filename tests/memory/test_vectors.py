@@ -334,6 +334,8 @@ def test_what_is_no_embedder_is_refused(store: Store, wrong: Any) -> None:
     """When the service is made."""
     with pytest.raises(InvalidInputError, match="embedder"):
         service(store, wrong)
+    with pytest.raises(InvalidInputError, match="function must be a function, not Meanings"):
+        FunctionEmbedder(Meanings(), name="x", dimensions=2)  # type: ignore[arg-type]  # which has embed()
 
 
 async def lacks_of(memory: MemoryService) -> set[Any]:
