@@ -168,7 +168,8 @@ class MemoryService(Closing, BaseMemoryService):
             app_name: The app.
             user_id: The user.
             memories: A memory without an id gets a random one; one whose id was taken in before, also if it
-                was deleted since, is not added. Without a timestamp it has the time of the call.
+                was deleted since, is not added, unless its time to live is over. Without a timestamp it has
+                the time of the call.
             custom_metadata: As for :meth:`add_events_to_memory`; a memory's own values take precedence.
                 ``ttl_seconds`` counts from the time of the call.
 
