@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from math import ceil
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -99,7 +98,7 @@ def of_part(part: Part) -> dict[str, FieldValue]:
 
 def time_after(end: float) -> datetime:
     """Return when Firestore may remove what ends at *end*, in Unix time."""
-    return kept_until(ceil(end))
+    return kept_until(end)
 
 
 _MAX_UNPACKED: Final = 16 * FULL_BYTES

@@ -165,9 +165,13 @@ def of_part(parts_at: int | None) -> dict[str, FieldValue]:
     return {} if parts_at is None else {"expire_at": kept_until(parts_at)}
 
 
-def kept_until(parts_at: int) -> datetime:
-    """Return the expiry of a part that is kept until *parts_at*, in Unix seconds."""
-    return time_at(parts_at + PARTS_GRACE_S)
+_LAST_DATE_S: Final = 253_402_214_400
+"""Firestore's times end with the year 9999: its last day, in Unix time."""
+
+
+def kept_until(parts_at: float) -> datetime:
+    """Return the expiry of a part that is kept until *parts_at*, in Unix seconds, if a date is so late."""
+    return time_at(math.ceil(min(parts_at, _LAST_DATE_S)) + PARTS_GRACE_S)
 
 
 def time_at(seconds: int) -> datetime:

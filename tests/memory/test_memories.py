@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from tests.support.clock import in_days
 from tests.support.documents import blocks
 from tests.support.lengths import at_length
 from tests.support.loop_work import counted_steps
-from tests.support.stored import change
+from tests.support.stored import change, fields_of
 from tests.support.traces import in_folder, traces
 from tools.benchmarks.memory import compare
 
@@ -488,6 +489,25 @@ async def test_damaged_memories_are_an_error_and_can_be_deleted(
     await another(adk_store_local).add_events_to_memory(events=[said("coffee")], **USER)
     assert ["coffee"] == await listed(memory)
     assert 1 == len((await memory.list_memories(**ann)).memories)
+
+
+async def test_an_end_that_no_date_has_is_no_error(adk_store_local: Store) -> None:
+    """Of a memory or a shard that is damaged: it lasts, and a check names what differs."""
+    ending: dict[str, Any] = {"custom_metadata": {"ttl_seconds": 50_000}, **USER}
+    notes = [said(f"note {number} {'x ' * 1500}") for number in range(30)]
+    await adk_store_local.memory.add_events_to_memory(events=notes, **ending)
+    await adk_store_local.memory.add_events_to_memory(events=[said("tea", id="tea")], **ending)
+    head = await fields_of(adk_store_local, HEAD)
+    shards = [{**shard, "until": math.inf} for shard in head["shards"]]
+    tail = [text.replace('"until":', '"until":1e18,"was":') for text in head["tail"]]
+    await change(adk_store_local, HEAD, {"shards": shards, "tail": tail})
+    found = [fault async for fault in adk_store_local.check()]
+    other = another(adk_store_local)
+    await other.add_events_to_memory(events=[said("ham")], **ending)
+
+    assert {"FSCK604", "FSCK605"} == {fault.code for fault in found}
+    assert await other.update_memory(memory_id="tea", content=content("x " * 40_000), **USER)
+    assert 32 == len(await listed(other))
 
 
 @pytest.mark.parametrize(
