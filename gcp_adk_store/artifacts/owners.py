@@ -180,7 +180,10 @@ class SessionArtifacts:
 
 
 def _referring(stored: StoredObject, source: ArtifactScope, target: ArtifactScope) -> StoredObject:
-    """Return *stored*, with the fork's artifact as its reference if it refers to one of its session."""
+    """Return *stored*, with the fork's artifact as its reference if it refers to one of its session.
+
+    The URI of an artifact of the user may name the session, too: it does not any more.
+    """
     uri = stored.file_uri
     if uri is None or not uri.startswith(REFERENCE_SCHEME):
         return stored
@@ -188,9 +191,7 @@ def _referring(stored: StoredObject, source: ArtifactScope, target: ArtifactScop
         reference = ArtifactReference.parse(uri, within=source)
     except InvalidInputError:
         return stored  # loading it is refused here and there
-    if reference.key.scope != source:
-        return stored
-    moved = replace(reference.key, scope=target)
+    moved = reference.key if reference.key.scope != source else replace(reference.key, scope=target)
     return stored.referring(str(ArtifactReference(moved, reference.version)))
 
 

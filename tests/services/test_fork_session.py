@@ -25,6 +25,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Origin, StoredSession
+from gcp_adk_store.testing.conformance.running import reference
 from tests.support.clock import in_days
 from tests.support.local_commits import before_commits
 from tests.support.small_pieces import set_numbers
@@ -198,6 +199,21 @@ async def test_a_reference_leads_to_the_copy_in_the_fork(store: Store) -> None:
 
     assert {"f": {0: "content"}, "link": {0: "content"}} == await texts_of(store, fork)
     assert {} == await texts_of(store, session)
+
+
+async def test_a_reference_to_a_file_of_the_user_that_names_the_session_is_followed_in_the_fork(
+    store: Store,
+) -> None:
+    """ADK writes such URIs where it has both."""
+    await store.sessions.create_session(**WHO)
+    await save(store, "user:f", "of the user")
+    await store.artifacts.save_artifact(
+        **WHO, filename="link", artifact=reference({**WHO, "filename": "user:f"})
+    )
+    await store.fork_session(**WHO, to_session_id="fork")
+    found = await store.artifacts.load_artifact(**OWNER, session_id="fork", filename="link")
+
+    assert types.Part(text="of the user") == found
 
 
 async def test_an_id_that_is_taken_is_refused(store: Store) -> None:
