@@ -54,18 +54,23 @@ class ArtifactCopies:
 
         Return whether none failed, which is noted.
         """
+        whose, failed = {"user": key.user, "session": key.session}, 0
         ids = _ids_of_artifacts(key, of_user=of_user)
         if ids is None:
             return True
         try:
             names = await self.source.list_artifact_keys(**ids)
-            for name in names:
-                if name.startswith(USER_NAMESPACE) == of_user:
-                    await self._copy_one({**ids, "filename": name}, report)
         except Exception as exc:  # noqa: BLE001  # any error of a service that cannot hold or read them
-            report.add("failed", f"artifacts: {failure_of_one(exc)}", user=key.user, session=key.session)
+            report.add("failed", f"artifacts: {failure_of_one(exc)}", **whose)
             return False
-        return True
+        for name in names:
+            if name.startswith(USER_NAMESPACE) == of_user:
+                try:
+                    await self._copy_one({**ids, "filename": name}, report)
+                except Exception as exc:  # noqa: BLE001  # as above
+                    report.add("failed", f"artifact {name[:80]!r}: {failure_of_one(exc)}", **whose)
+                    failed += 1
+        return not failed
 
     async def _copy_one(self, which: dict[str, Any], report: Report) -> None:
         versions = sorted(await self.source.list_versions(**which))
@@ -95,12 +100,13 @@ class ArtifactCopies:
             says = f"artifact {which['filename'][:80]!r}: version {version} is gone"
             report.add("failed", says, user=which["user_id"], session=which["session_id"])
             return
-        report.artifact_versions += 1
         if self.dry_run:
+            report.artifact_versions += 1
             return
         metadata = dict(about.custom_metadata) if about.custom_metadata else None
         # A rewind removed what has no content: without its version, later ones would get other numbers.
         await self.target.save_artifact(**which, artifact=part or TOMBSTONE, custom_metadata=metadata)
+        report.artifact_versions += 1
 
 
 def open_artifacts(given: ArtifactPlace, ends: AsyncExitStack) -> BaseArtifactService:

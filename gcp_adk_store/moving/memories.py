@@ -57,12 +57,13 @@ class MemoryCopies:
         async for one in self.source(owner):
             some.append(one)
             if len(some) == _PER_CALL:
-                await self._add(owner, some, report)
+                await self._add(owner, some)
+                report.memories += len(some)
                 some = []
-        await self._add(owner, some, report)
-
-    async def _add(self, owner: UserKey, some: list[WithContent], report: Report) -> None:
+        await self._add(owner, some)
         report.memories += len(some)
+
+    async def _add(self, owner: UserKey, some: list[WithContent]) -> None:
         if self.dry_run or not some:
             return
         target: Any = self.target

@@ -135,11 +135,13 @@ async def test_redactors_of_the_target_do_not_see_what_is_copied() -> None:
 
 
 class RefusingArtifacts(InMemoryArtifactService):
-    """Accepts no artifact."""
+    """Accepts only a file with the name g."""
 
-    async def save_artifact(self, **_given: Any) -> int:
+    async def save_artifact(self, **given: Any) -> int:
         """Refuse it, as a service whose disk is full."""
-        raise ValueError("full")
+        if given["filename"] != "g":
+            raise ValueError("full")
+        return await super().save_artifact(**given)
 
 
 async def test_a_session_that_can_have_no_artifacts_fails_none() -> None:
@@ -160,7 +162,7 @@ async def test_artifacts_that_failed_are_copied_by_the_next_call(tmp_path: Path)
     which: dict[str, Any] = {"app_name": APP, "user_id": "u", "session_id": "s"}
     source, artifacts = InMemorySessionService(), InMemoryArtifactService()
     await fill(source, [("u", "s", many(2))])
-    for name in ("f", "user:g"):
+    for name in ("f", "g", "user:g"):
         await artifacts.save_artifact(**which, filename=name, artifact=types.Part(text=name))
     async with Store.local(":memory:") as store:
         given: dict[str, Any] = {"app_name": APP, "resume": tmp_path / "ledger"}
@@ -170,9 +172,13 @@ async def test_artifacts_that_failed_are_copied_by_the_next_call(tmp_path: Path)
             for _ in range(2)
         ]
 
-        assert not failed.is_complete
-        assert [(True, 2), (True, 0)] == [(each.is_complete, each.artifact_versions) for each in reports]
-        assert ["f", "user:g"] == await store.artifacts.list_artifact_keys(**which)
+        assert [
+            "artifact 'f': a ValueError of the service",
+            "artifact 'user:g': a ValueError of the service",
+        ] == [note.says for note in failed.notes if note.kind == "failed"]
+        assert 1 == failed.artifact_versions
+        assert [(True, 3), (True, 0)] == [(each.is_complete, each.artifact_versions) for each in reports]
+        assert ["f", "g", "user:g"] == await store.artifacts.list_artifact_keys(**which)
 
 
 @pytest.mark.parametrize("first", ["nothing", "a failure"])
@@ -191,7 +197,7 @@ async def test_memories_that_were_not_copied_are_copied_by_the_next_call(tmp_pat
         began = await copy(source, other.sessions, memories=before, **given)
         report = await copy(source, other.sessions, memories=(one.memory, other.memory), **given)
 
-        assert (first == "nothing") == began.is_complete
+        assert (first == "nothing", 0) == (began.is_complete, began.memories)
         assert (True, 2) == (report.is_complete, report.memories)
         assert 2 == len((await other.memory.list_memories(**user)).memories)
 
