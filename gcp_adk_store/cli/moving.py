@@ -179,8 +179,8 @@ async def import_(
 ) -> Result:
     """Make the sessions that export or sessions export wrote as lines of JSON to FILE, or "-".
 
-    A folder of --local that contains no store gets one, and a line says so. Ends with 2 at a damaged line;
-    the sessions before it are made.
+    A folder of --local that contains no store gets one, and a line says so. Ends with 1 if a stored session
+    cannot be read, and stays. Ends with 2 at a damaged line; the sessions before it are made.
     """
     from gcp_adk_store.moving import import_jsonl  # noqa: PLC0415  # half of ADK
 

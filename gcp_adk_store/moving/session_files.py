@@ -165,7 +165,8 @@ async def import_jsonl(
         target: A service, or its URI.
         users: Other ids for users.
         on_conflict: What happens to a session whose id is taken: it is left out, it replaces the one that is
-            there, or it gets another id.
+            there, or it gets another id. One that is there and cannot be read is noted as ``failed`` if it
+            stays.
         on_progress: Called with the report so far after each session.
 
     Raises:
@@ -235,13 +236,20 @@ async def _put_shared(into: Target, last: Record | None, *, unless: ScopedState 
 async def _put(record: Record, into: Target, on_conflict: OnConflict, report: Report) -> bool:
     """Make a session, and return whether it was made."""
     key = record.header.key
-    async with into.open(key) as there:
-        taken = there is not None
+    damage = ""
+    try:
+        async with into.open(key) as there:
+            taken = there is not None
+    except StoredDataError as exc:
+        taken, damage = True, str(exc)
     if taken and on_conflict == "skip":
-        report.unchanged += 1
-        return False
+        report.unchanged += not damage
+        return _stays(report, key, damage)
     if on_conflict == "overwrite":
-        report.events += await into.replace(record, record.events)
+        try:
+            report.events += await into.replace(record, record.events)
+        except StoredDataError as exc:
+            return _stays(report, key, str(exc))
         report.replaced += taken
         report.copied += not taken
         return True
@@ -257,6 +265,14 @@ async def _put(record: Record, into: Target, on_conflict: OnConflict, report: Re
     report.events += await into.write(record, record.events)
     report.copied += 1
     return True
+
+
+def _stays(report: Report, key: SessionKey, damage: str) -> bool:
+    """Note the *damage*, if any, of a stored session that stays as it is; return that none was made."""
+    if damage:
+        says = f"the stored session cannot be read, and stays: {damage}; look at it: gcp-adk-store fsck"
+        report.add("failed", says, user=key.user, session=key.session)
+    return False
 
 
 def _header(record: Record) -> dict[str, Any]:

@@ -8,11 +8,12 @@ import pytest
 from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService, Session
 
-from gcp_adk_store import InvalidInputError, Store
+from gcp_adk_store import InvalidInputError, SessionLimits, Store
 from gcp_adk_store.moving import import_jsonl
 from gcp_adk_store.testing.conformance.running import event
 from tests.encryption.conftest import envelope
 from tests.moving.hardest import APP, exported, fill, hardest, many
+from tests.support.stored import change, collection, session_path
 
 WHO: dict[str, Any] = {"app_name": APP, "user_id": "ada", "session_id": "s1"}
 
@@ -88,6 +89,33 @@ async def test_a_damaged_file_leaves_the_stored_session_as_it_was(
         assert before == await read(service)
         assert ["s1"] == [one.id for one in listed.sessions]
         assert [] == [fault.code async for fault in store.check(app_name=APP, full=True)]
+
+
+@pytest.mark.parametrize(
+    ("on_conflict", "damaged", "counts", "failed", "whole"),
+    [
+        ("skip", {"body": b"no events"}, (1, 0), ["s1"], ["s2"]),
+        ("overwrite", {"body": b"no events"}, (1, 1), [], ["s1", "s2"]),
+        ("overwrite", {"rev": "none"}, (1, 0), ["s1"], ["s2"]),
+        ("new-id", {"rev": "none"}, (2, 0), [], ["s2"]),
+    ],
+)
+async def test_a_damaged_session_that_is_stored_ends_no_import(
+    on_conflict: Any, damaged: dict[str, Any], counts: tuple[int, int], failed: list[str], whole: list[str]
+) -> None:
+    """It is named, replaced, or left beside the new one: an export is a backup."""
+    async with Store.local(":memory:", session_limits=SessionLimits(seal_tail_bytes=500)) as store:
+        await fill(store.sessions, [("ada", name, many(9)) for name in ("s1", "s2")])
+        file = io.BytesIO(await exported(store))
+        first = next(path for path in await collection(store, "adk_segments") if "/s1/" in path)
+        await change(store, first if "body" in damaged else session_path(WHO), damaged)
+        await store.delete_session(**{**WHO, "session_id": "s2"})
+        report = await import_jsonl(file, store.sessions, on_conflict=on_conflict)
+        left_out = {fault.path.split("/")[5] async for fault in store.check(app_name=APP, full=True)}
+
+    assert (counts, not failed) == ((report.copied, report.replaced), report.is_complete)
+    assert failed == [note.session_id for note in report.notes if note.kind == "failed"]
+    assert {"s1", "s2"} - left_out == {*whole}
 
 
 async def test_a_session_of_an_encrypted_store_is_replaced_and_read(tmp_path: Path) -> None:
