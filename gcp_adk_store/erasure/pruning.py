@@ -130,7 +130,7 @@ class PruneReport:
     in_use: int = 0
     """What would go, but has a turn now or changed meanwhile: it stays until a later run."""
     unreadable: int = 0
-    """Documents, and sessions to archive, that cannot be read; they stay: see ``gcp-adk-store fsck``."""
+    """Documents, sessions and notes that cannot be read; they stay: see ``gcp-adk-store fsck``."""
 
 
 def _is_over(since: float, days: float | None, now: float) -> bool:
@@ -233,7 +233,11 @@ class Pruner:
         def is_unchanged(stored: StoredSession) -> bool:
             return stored.update_time == listed.update_time
 
-        is_gone = self._report.is_dry_run or await self._lifecycle.delete_if(key_of(info), is_unchanged)
+        try:
+            is_gone = self._report.is_dry_run or await self._lifecycle.delete_if(key_of(info), is_unchanged)
+        except StoredDataError:
+            self._count(unreadable=1)
+            return
         if is_gone:
             self._count(pruned_sessions=1, pruned_artifacts=await self._remove_artifacts(info))
         else:

@@ -16,7 +16,7 @@ from gcp_adk_store import SessionInfo, Store
 from gcp_adk_store.cli.command import command
 from tests.erasure.conftest import LIMITS, said
 from tests.support.clock import DAY_S, in_days
-from tests.support.stored import collection
+from tests.support.stored import collection, put, session_path
 
 APP = "app"
 AGES = [(1, 9, "a", True), (1, 0, "a", False), (3, 0, "b", True), (4, 0, "b", False)]
@@ -57,6 +57,19 @@ async def test_idle_sessions_go_with_their_parts_and_artifacts(store: Store) -> 
     assert ["new"] == [path.split("/")[5] for path in await collection(store, "adk_segments")]
     assert [] == await store.artifacts.list_artifact_keys(app_name=APP, user_id="u", session_id="old")
     assert await store.sessions.get_session(app_name="other", user_id="u", session_id="old")
+
+
+async def test_a_session_whose_note_cannot_be_read_stays_and_others_go(store: Store) -> None:
+    """A newer release may have written the note; the report counts the session."""
+    for name in ("damaged", "old"):
+        await talk(store, "u", name)
+    path = session_path({"app_name": APP, "user_id": "u", "session_id": "damaged"})
+    await put(store, f"{path}/adk_deletions/newer", {"format": 9})
+    with in_days(10):
+        report = await store.prune(app_name=APP, idle_days=7)
+
+    assert (1, 1) == (report.pruned_sessions, report.unreadable)
+    assert {"damaged"} == await ids(store, "u")
 
 
 async def test_a_session_in_a_turn_stays(store: Store) -> None:
