@@ -93,7 +93,7 @@ class FirestoreSource(ABC):
                         user_id=owner,
                         session_id=session,
                         stamp=document.update_time,
-                        last_update_time=_seconds(document.fields.get("updateTime")) or 0.0,
+                        last_update_time=_updated_at(document),
                     )
 
     @asynccontextmanager
@@ -125,7 +125,7 @@ class FirestoreSource(ABC):
                     key=key,
                     state=own,
                     create_time=_seconds(fields.get("createTime")),
-                    last_update_time=_seconds(fields.get("updateTime")) or float(session.update_time),
+                    last_update_time=_updated_at(session),
                 ),
                 shared=ScopedState(app=of_app[0], user=of_user[0]),
                 stamp=session.update_time,
@@ -391,6 +391,11 @@ def _seconds(value: object) -> float | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     return None
+
+
+def _updated_at(session: Document) -> float:
+    """Return when a session was updated last: when its document was, if it does not say so."""
+    return _seconds(session.fields.get("updateTime")) or float(session.update_time)
 
 
 def name_of(id_: str) -> str:

@@ -80,6 +80,17 @@ async def test_both_forms_of_state_are_read(raw: Any) -> None:
         ]
 
 
+async def test_a_session_without_the_time_of_its_update_counts_by_that_of_its_document(raw: Any) -> None:
+    """It was written now, so a copy of what changed since takes it along."""
+    path = await put_session(raw, "s", {})
+    await put(raw, path, id="s", appName=APP, userId="u", state={})
+    async with Store.local(":memory:") as store:
+        since = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+        report = await copy(adk_firestore(raw), store.sessions, app_name=APP, since=since)
+
+        assert (1, 1) == (report.listed, report.copied)
+
+
 async def test_a_session_that_is_being_deleted_is_not_copied(raw: Any) -> None:
     """And the report says so."""
     await put_session(raw, "s", "{}", status="DELETING")
