@@ -267,6 +267,7 @@ class _Copying:
     """Whether artifacts or memories of this user failed: the next call copies them."""
     without_initial: int = 0
     without_times: int = 0
+    without_ends: int = 0
 
     async def run(self, follow: asyncio.Event | None, interval_s: float) -> None:
         """Copy once, or again and again until *follow* is set and then once more."""
@@ -350,6 +351,7 @@ class _Copying:
         if report.passes == 1 or outcome.did == "copied":  # later passes see it again
             self.without_initial += outcome.lacks_initial
             self.without_times += outcome.lacks_times
+            self.without_ends += outcome.lacks_end
         for kind, says in outcome.notes:
             report.add(kind, says, user=listed.user_id, session=listed.session_id)
         if outcome.entry is not None:
@@ -408,4 +410,7 @@ class _Copying:
             self.report.add("initial", f"{says}: keys begin with their first change by an event")
         if self.without_times:
             says = f"of {self.without_times} sessions the time of creation is lost"
+            self.report.add("times", says)
+        if self.without_ends:
+            says = f"of {self.without_ends} sessions the time to live is not kept: that of the target counts"
             self.report.add("times", says)

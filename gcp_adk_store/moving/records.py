@@ -68,6 +68,8 @@ class Record:
     """In order; they are read as they are asked for, once."""
     notes: tuple[tuple[str, str], ...] = ()
     """Kind and text of what its store does not hold, or holds in a form of its own."""
+    ends: bool = False
+    """Whether it has a time to live, which no copy keeps."""
     in_bucket: bool = False
     """Whether payloads of it are in a bucket, of which no moment can be read: others may remove them."""
 
@@ -229,6 +231,7 @@ async def read_record(storage: SessionStorage, key: SessionKey) -> Record | None
         stamp=document.update_time,
         events=_events(storage, key),
         notes=(("inbox", f"{waiting} messages wait for a turn; they are not copied"),) if waiting else (),
+        ends=stored.expiry is not None,
         in_bucket=PayloadPlace.BUCKET in stored.spilled,
     )
 

@@ -39,6 +39,8 @@ class Outcome:
     """Whether its state at the creation is unknown, and events changed it."""
     lacks_times: bool = False
     """Whether the time of its creation is unknown, or not kept."""
+    lacks_end: bool = False
+    """Whether it has a time to live."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +209,7 @@ class SessionCopies:
         if (record.header.title or record.header.labels) and not target.keeps_titles:
             notes.append(("titles", f"{target.kind} has no title and no labels"))
         outcome.lacks_initial = passing.changed and record.header.initial is None and target.keeps_times
+        outcome.lacks_end = record.ends
         outcome.lacks_times = record.header.create_time is None or not target.keeps_times
 
     async def _verify(self, outcome: Outcome, record: Record, passing: Passing) -> None:

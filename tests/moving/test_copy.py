@@ -113,6 +113,18 @@ async def test_an_id_with_spaces_around_it_loses_them_and_nothing_else(
     assert await whole(one, "ada", " s1 ") == await whole(other, "ada", "s1")
 
 
+async def test_a_session_that_ends_by_a_time_to_live_is_named(services: dict[str, Any]) -> None:
+    """No copy keeps the end: those of the target decide."""
+    one, other = services["own"]
+    await one.create_session(app_name=APP, user_id="ada", session_id="ends", ttl_seconds=3600)
+    await one.create_session(app_name=APP, user_id="ada", session_id="stays")
+    report = await copy(one, other, app_name=APP)
+
+    assert ["of 1 sessions the time to live is not kept: that of the target counts"] == [
+        note.says for note in report.notes if note.kind == "times"
+    ]
+
+
 @pytest.mark.emulators
 async def test_a_round_over_all_stores_is_exact(tmp_path: Path, project: str, adk_store: Store) -> None:
     """From memory over SQLite, ADK's Firestore service, this library's in the cloud and in a folder."""
