@@ -2,7 +2,7 @@
 
 import os
 import re
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any, Final, TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -10,6 +10,7 @@ from google.adk.sessions import BaseSessionService, InMemorySessionService
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.local.backend import DATABASE
+from gcp_adk_store.local.opening import APPLICATION_ID
 from gcp_adk_store.moving.adk_services import SQL, AdkService
 from gcp_adk_store.moving.records import OwnStore, Source, Target
 from gcp_adk_store.sessions.service import SessionService
@@ -22,6 +23,9 @@ ADK_FIRESTORE: Final = "adk-firestore"
 
 ADK_JAVA: Final = "adk-java-firestore"
 """Scheme of the Firestore layout of ADK for Java."""
+
+_ID_IN_FILE: Final = slice(68, 72)
+"""Where a file of SQLite has the id of its application."""
 
 _LOGIN: Final = re.compile(r"(?<=://)[^:/]*(:[^@]*)?@")
 """User and password, as SQLAlchemy reads a URI: a password may have any character but an @."""
@@ -74,6 +78,7 @@ def target_of_dry_run(given: str | BaseSessionService | Target, nowhere: Session
     if not is_missing(given):
         return open_target(given)
     if str(given).lower().startswith("sqlite"):
+        _require_usable(_file_of(_split(str(given))))
         return AdkService(InMemorySessionService(), closes=False, traits=SQL)
     return open_target(nowhere)
 
@@ -121,11 +126,34 @@ def _missing(given: object) -> str:
 def _path_of(parts: SplitResult) -> str | None:
     """Return the folder, or the file of SQLite, that a URI names; ``None`` if it names something else."""
     if parts.scheme.partition("+")[0] == "sqlite":
-        file = parts.path.removeprefix("/")
-        return None if not file or file.startswith((":memory:", "file:")) else file
+        return _file_of(parts) or None
     folder = unquote(parts.path)
     is_folder = parts.scheme.endswith("+local") or parts.scheme == "file"
     return folder if is_folder and not parts.netloc and folder.startswith("/") else None
+
+
+def _file_of(parts: SplitResult) -> str:
+    """Return the file of a URI of SQLite; empty for a database in memory, and for another URI."""
+    file = parts.path.removeprefix("/") if parts.scheme.partition("+")[0] == "sqlite" else ""
+    return "" if file.startswith((":memory:", "file:")) else file
+
+
+def _require_usable(file: str) -> None:
+    """Require that ADK may and can keep its tables in a *file* of SQLite, if it is one.
+
+    Raises:
+        InvalidInputError: it is that of a store of this library, or its folder does not exist.
+    """
+    folder = os.path.dirname(file)  # noqa: PTH120  # as the URI has it
+    if folder and not _exists(folder):
+        raise InvalidInputError(f"the folder of the file {file[:200]!r} does not exist; make it")
+    begin = b""
+    with suppress(OSError, ValueError), open(file or os.devnull, "rb") as opened:  # noqa: PTH123  # as above
+        begin = opened.read(_ID_IN_FILE.stop)
+    if begin[_ID_IN_FILE] == APPLICATION_ID.to_bytes(4):
+        raise InvalidInputError(
+            f"{file[:200]!r} is the file of a local store; name its folder: firestore+local:///PATH"
+        )
 
 
 def _exists(path: str) -> bool:
@@ -181,6 +209,7 @@ def _of_uri(uri: str) -> Target:
         return AdkFirestore.connect(**firestore_place(uri))
     if scheme == ADK_JAVA:
         raise InvalidInputError("the layout of ADK for Java can only be a source; name another target")
+    _require_usable(_file_of(_split(uri)))
     from google.adk.cli.utils.service_factory import (  # noqa: PLC0415  # half of ADK's command line
         create_session_service_from_options,
     )

@@ -171,6 +171,22 @@ def test_a_database_without_a_file_is_no_source(
         assert [] == [*tmp_path.iterdir()]
 
 
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_a_file_in_which_adk_can_keep_no_tables_is_refused(
+    folder: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """That of a store of this library, where ADK would add tables, and one in no folder."""
+    store, nowhere = f"sqlite:///{folder}/store.sqlite3", f"sqlite:///{tmp_path}/gone/adk.db"
+    for source, target, says in (
+        (store, "memory://", "is the file of a local store; name its folder: firestore+local:///PATH"),
+        (uri(folder), store, "is the file of a local store"),
+        (uri(folder), nowhere, f"the folder of the file '{tmp_path}/gone/adk.db' does not exist"),
+    ):
+        result = run("copy", source, target, "--app", APP, *options)
+
+        assert (2, True) == (result.exit_code, says in result.stderr), result.output
+
+
 def test_an_app_without_sessions_is_named(folder: Path, tmp_path: Path) -> None:
     """Its name may be wrong; an app may also have none yet, so that the status is 0."""
     copied = run("copy", uri(folder), uri(tmp_path / "two"), "--app", "travle")
