@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import Future, InvalidStateError
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,7 +52,8 @@ async def save_golden(store: Any, key: "ces.SessionKey", file: Path, **how: Any)
     from gcp_adk_store import Point  # noqa: PLC0415  # half of ADK
     from gcp_adk_store.ces.testing.evaluation_runs import golden_of  # noqa: PLC0415  # of the extra
 
-    found = await store.sessions.get_session(**key.names)
+    everything = Point.as_of(datetime.max.replace(tzinfo=UTC))  # with what is archived
+    found = await store.sessions.get_session_at(**key.names, at=everything)
     begun = await store.sessions.get_session_at(**key.names, at=Point.position(0))
     if found is None or begun is None:
         raise CannotLookError(f"the session {key} does not exist")

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import Result
 
-from gcp_adk_store import Store
+from gcp_adk_store import Point, SessionArchive, Store
 from gcp_adk_store.inspector import create_app
 from tests.ces.callbacks import callback
 from tests.ces.conversation.apps import ces, write_app, write_files
@@ -76,6 +76,20 @@ def test_a_stored_conversation_is_saved_as_a_golden_that_passes(app: Path) -> No
     said = {"event": "session start", "agent": "Hello, Ada: 12:30 it is."}
     assert golden["turns"][0] == {**said, "tool_calls": calls}
     assert with_outputs["turns"][0]["tool_calls"][1]["output"] == {"result": "Hello Ada"}
+
+
+def test_a_golden_has_the_turns_that_were_archived(app: Path) -> None:
+    """The variables are those of the begin, so the turns after it must not be missing."""
+    chat(app, "--local", app.parent / "store", *KEY, says="Hi\nBye\n")
+    whole = ces("golden", "--local", app.parent / "store", KEY[1], "-").stdout
+
+    async def archive() -> SessionArchive:
+        async with Store.local(app.parent / "store") as store:
+            place: dict[str, Any] = {"app_name": "shop", "user_id": "ada", "session_id": "s1"}
+            return await store.sessions.archive_session(**place, before=Point.position(6))
+
+    assert asyncio.run(archive()).events == 6
+    assert ces("golden", "--local", app.parent / "store", KEY[1], "-").stdout == whole
 
 
 def test_a_saved_golden_passes_without_a_model_with_what_it_saved(app: Path) -> None:
