@@ -276,6 +276,21 @@ async def test_what_an_agent_does_before_it_hands_over_is_done(converse: Convers
     assert (turn.agent, turn.variables["n"]) == ("billing", 1)
 
 
+@pytest.mark.parametrize("kind", ["before_agent", "before_model", "after_model", "after_agent"])
+async def test_a_callback_hands_over_by_the_actions_of_its_context(converse: Converse, kind: str) -> None:
+    """One event says so, and the other agent answers next, also if it says nothing now."""
+    hands_over = {kind: ["callback_context.actions.transfer_to_agent = 'other'"]}
+    silent = {"before_agent": ["return Content(parts=[])"]}
+    app = converse.app(
+        {"root": {"tools": ["pay"], "callbacks": hands_over}, "other": {"callbacks": silent}},
+        tools={"pay": PAY},
+    )
+    turn = await converse(app, [PAYS, "Root."]).say("Hi")
+
+    assert turn.agent == "other"
+    assert [to for each in turn.events if (to := each.actions.transfer_to_agent)] == ["other"]
+
+
 async def test_agents_that_hand_over_without_end_are_stopped(converse: Converse) -> None:
     """The turn ends with an error. The response to a transfer to an unknown agent lists the agents."""
     turn = await converse(family(converse.new_folder()), [TO_BILLING, TO_ROOT] * 6).say("Hi")
