@@ -86,9 +86,9 @@ class AppAgent(BaseAgent):
             note_run: As :class:`~gcp_adk_store.ces.PythonRuntime`.
 
         Raises:
-            InvalidInputError: the app has problems or no root agent, a file cannot be read, a condition of a
-                transfer rule is not valid, no model is named, or ADK does not know it. Or an argument is of
-                another kind.
+            InvalidInputError: the app has problems, no root agent, or one of the name ``user``; a file cannot
+                be read, a condition of a transfer rule is not valid, no model is named, or ADK does not know
+                it. Or an argument is of another kind.
         """
         _require(AppAgent.__init__, **locals())
         if app.problems and not allow_problems:
@@ -98,6 +98,8 @@ class AppAgent(BaseAgent):
                 f"first is {first.path}:{first.line}: {first.says}. Correct them, or pass allow_problems=True"
             )
         active_agent((), app)
+        if any(agent.name == USER for agent in app.agents):  # whose answers would be the user's
+            raise InvalidInputError(f"an agent cannot have the name {USER!r}; rename the one in {app.folder}")
         named = model or app.own_model
         if not named:
             raise InvalidInputError("the app names no model; give one")

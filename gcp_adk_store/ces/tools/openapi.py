@@ -56,7 +56,7 @@ class Operation:
     body_of_session: SessionFields = field(default_factory=SessionFields)
     """What the session gives of the body."""
     unfillable: str = ""
-    """Why the session cannot give what the document marks; such an operation is refused."""
+    """Why it is refused: a parameter of its path is not declared, or the session cannot give a value."""
 
     def request(
         self, args: Mapping[str, Any], headers: Mapping[str, str], session: SessionValues
@@ -281,6 +281,8 @@ class _Document:
         body = self._resolved(spec.get("requestBody") or {}, where)
         content = _mapping(body.get("content") or {}, where)
         media_type = _media_type(content)
+        of_path = {each.name for each in parameters if each.place == "path"}
+        undeclared = [name for name in _VARIABLE.findall(path) if name not in of_path]
         operation = Operation(
             name=_name(spec, method, path),
             method=method,
@@ -290,8 +292,9 @@ class _Document:
             parameters=tuple({(each.name, each.place): each for each in parameters}.values()),
             body=media_type,
             body_required=bool(content and body.get("required")),
+            unfillable=f"the document does not declare the {undeclared[0]} of its path" if undeclared else "",
         )
-        if not self.marked:
+        if undeclared or not self.marked:
             return operation
         try:
             schemas = schemas_of(body, [content.get(str(media_type))]) if content else ()

@@ -250,7 +250,7 @@ class CodeOptions(Options):
         """
         from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  # of the extra
 
-        hints, guest = get_type_hints(RunSettings), RunSettings()
+        hints, guest = get_type_hints(RunSettings, include_extras=True), RunSettings()
         kinds = {each.name: hints[each.name] for each in fields(RunSettings)}
         for each in self.setting:
             name, _, value = each.partition("=")

@@ -75,6 +75,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ((*RUN, "--setting", "capture=" + "[" * 20_000), "write capture=JSON: Invalid JSON: recursion"),
         ((*RUN, "--setting", "importable=3"), "write importable=JSON: Input should be a valid array"),
         ((*RUN, "--setting", "max_stdout_chars=1.5"), "write max_stdout_chars=JSON: Input should be a valid"),
+        ((*RUN, "--setting", "max_stdout_chars=-1"), "Input should be greater than or equal to 0"),
         ((*RUN, "--sandbox", "none"), "'none' is not one of 'bubblewrap'"),
         ((*RUN, "--tools", ".", "--server", "Bank"), "write TOOLSET=URL"),
         ((*RUN, "--tools", ".", "--credential", "A=NOT_THERE"), "the environment has no variable NOT_THERE"),

@@ -396,3 +396,5 @@ def test_an_agent_is_known_by_its_folder_its_name_and_its_resource_name(tmp_path
     assert no_app.root is None
     with pytest.raises(InvalidInputError, match="names no root agent"):
         AppAgent(no_app, model=ScriptedModel([]))
+    with pytest.raises(InvalidInputError, match="an agent cannot have the name 'user'"):
+        AppAgent(write_app(tmp_path / "other", {"user": {}}, root="user"), model=ScriptedModel([]))

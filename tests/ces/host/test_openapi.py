@@ -265,6 +265,9 @@ def test_a_part_of_a_path_is_always_needed() -> None:
 
     with pytest.raises(ValueError, match="missing arguments: p"):
         operation.request({}, {}, SessionValues())
+    undeclared = one_operation({"name": "p", "in": "query"}, path="/{p}")
+    with pytest.raises(ValueError, match="x is not called: the document does not declare the p of its path"):
+        undeclared.request({"p": "a"}, {}, SessionValues())
     for value in ("../x", "..%2f", "a/../b", "?a", "#a", "\\..\\", "@evil.test", "//evil.test", "%2e%2e"):
         url = httpx.URL(operation.request({"p": value}, {}, SessionValues()).url)
         assert (url.host, url.query, url.fragment) == ("a.test", b"", "")
@@ -279,10 +282,11 @@ def test_a_part_of_a_path_is_always_needed() -> None:
             one_operation({"name": "p", "in": "path", **fields}).request({"p": argument}, {}, SessionValues())
 
 
-def one_operation(parameter: dict[str, Any]) -> Any:
+def one_operation(parameter: dict[str, Any], path: str = "") -> Any:
     """Return an operation of one parameter."""
-    path = {"get": {"operationId": "x", "parameters": [parameter]}}
-    tool = OpenApiTool.from_spec(document({"/{p}/end": path}, servers=SERVERS), display_name="T")
+    item = {"get": {"operationId": "x", "parameters": [parameter]}}
+    path = path or ("/{p}/end" if parameter["in"] == "path" else "/end")
+    tool = OpenApiTool.from_spec(document({path: item}, servers=SERVERS), display_name="T")
     return tool.operations["T_x"]
 
 
