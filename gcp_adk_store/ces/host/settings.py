@@ -44,7 +44,10 @@ class SessionKey:
         parts = key.split("/") if isinstance(key, str) else []
         if len(parts) != _PARTS or not all(parts):
             raise InvalidInputError("a session key must be app/user/session, each percent-escaped")
-        return cls(*(unquote(part) for part in parts))
+        try:
+            return cls(*(unquote(part, errors="strict") for part in parts))
+        except UnicodeDecodeError as exc:
+            raise InvalidInputError("an escape of a session key is not UTF-8") from exc
 
     @classmethod
     def of_session(cls, session: "Session") -> Self:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from typing_extensions import override
 
 from gcp_adk_store.ces.apps.files import last_of, member
 from gcp_adk_store.ces.guest.messages import TRANSFER
@@ -48,6 +49,9 @@ _CALL: Final = frozenset({"action", "args", "output", "agent"})
 _EXPECTATION: Final = frozenset({"type", "value"})
 _START: Final = "<event>session start</event>"
 _WELCOME: Final = "<event>welcome</event>"
+_NULL: Final = "tag:yaml.org,2002:null"
+_NOT_PLAYED: Final = ("audio", "blob", "dtmf", "image", "toolResponses")
+"""What a user of the platform may give beside text, events and variables."""
 _HISTORY: Final = ("its historical_contexts are on the platform",)
 _IN_WORDS: Final = "in natural language, which only a model can judge: {}"
 SILENT: Final = "# silent"
@@ -90,6 +94,18 @@ def said_of(text: str | None, event: str | None) -> str:
 
 class _Reading(Nodes):
     """A file of golden conversations, or of tests of turns."""
+
+    @override
+    def members(
+        self,
+        node: yaml.Node | None,
+        what: str = "the file",
+        known: frozenset[str] | None = None,
+        others: Mapping[str, str] = {},
+    ) -> dict[str, yaml.Node]:
+        """Return what is *known* and not null: tools write fields so that nobody set. JSON has its nulls."""
+        found = super().members(node, what, known, others)
+        return {name: each for name, each in found.items() if known is None or each.tag != _NULL}
 
     def evaluations(self, root: yaml.Node) -> Iterator[Evaluation]:
         members = self.members(root, known=_FILE)
@@ -237,8 +253,10 @@ def _exported_turn(turn: Any, name: str) -> EvaluatedTurn:
         given, expected = _object(member(step, "userInput")), _object(member(step, "expectation"))
         if fault := match_type_fault(member(expected, "toolCall", "args")):
             raise ValueError(f"{name}: {fault}")
+        if other := next((kind for kind in _NOT_PLAYED if kind in given), None):
+            raise ValueError(f"{name}: the user gives {other}; only text, events and variables are played")
         variables |= _object(given.get("variables"))
-        text = str(given["text"]) if "text" in given else text
+        text = text if given.get("text") is None else str(given["text"])
         event = str(member(given, "event", "event") or "") or event
         chunks = [member(one, "text") for one in _items(member(expected, "agentResponse", "chunks"))]
         texts = [str(said) for said in chunks if said is not None]

@@ -56,7 +56,7 @@ LOOKED_UP = {"tool": "projects/p/tools/look_up", "args": {"id": "12", "most": 1e
 ANSWERED = {"displayName": "look_up", "response": {"result": 1}}
 FIRST = [
     {"userInput": {"variables": {"tier": "gold"}}},
-    {"userInput": {"event": {"event": "welcome"}}},
+    {"userInput": {"text": None, "event": {"event": "welcome"}}},
     {"expectation": {"agentResponse": {"role": "agent", "chunks": [{"text": "Hi \U0001f600"}]}}},
 ]
 SECOND = [
@@ -130,6 +130,16 @@ def test_tests_of_turns_are_read(tmp_path: Path) -> None:
     assert [(turn.name, turn.said) for turn in asks.turns] == [("first", "My order"), ("second", "12")]
 
 
+def test_a_null_is_missing(tmp_path: Path) -> None:
+    """As tools write models with fields that nobody set. One in arguments is a value."""
+    calls = "tool_calls: [{action: c, args: {a: null}, agent: null}]"
+    one_turn = f"{{user: null, event: e, agent: null, expectations: null, {calls}}}"
+    (found,) = read(tmp_path, f"tests:\n- {{name: a, tags: null, turns: [{one_turn}]}}")
+
+    expected = (ExpectedCall("c", {"a": None}),)
+    assert found.turns == (turn("turn 1", "<event>e</event>", calls=expected),)
+
+
 def test_an_exported_evaluation_is_read(tmp_path: Path) -> None:
     """Its steps are turns; a mock belongs to the call before it. It is JSON, whatever YAML makes of that."""
     (found,) = read(tmp_path, json.dumps(EXPORTED, indent="\t").replace("1e+22", "1e22"), "e.json")
@@ -148,6 +158,11 @@ def golden(expected: dict[str, Any]) -> str:
     return json.dumps({"golden": {"turns": [{"steps": [{"expectation": expected}]}]}})
 
 
+def said(given: dict[str, Any]) -> str:
+    """Return an exported evaluation whose user gives something."""
+    return json.dumps({"golden": {"turns": [{"steps": [{"userInput": given}, *FIRST[-1:]]}]}})
+
+
 INVALID = {"tool": "a", "args": {"b": {"$matchType": "regexp", "$matchValue": "("}}}
 
 
@@ -158,6 +173,7 @@ INVALID = {"tool": "a", "args": {"b": {"$matchType": "regexp", "$matchValue": "(
         (golden({"agentResponse": {"chunks": {"text": "Hi"}}}), 1, "its golden expects nothing"),
         (golden({"toolCall": INVALID}), 1, "turn 1: the regular expression '(' is not valid"),
         ('{"golden": 3}', 1, "its golden expects nothing"),
+        (said({"dtmf": "1"}), 1, "turn 1: the user gives dtmf; only text"),
         ('{"golden": {}\n]', 2, "Expecting"),
         ("[" * 100_000, 1, "recursion"),
     ],

@@ -67,7 +67,7 @@ async def test_a_clean_run_appends_one_event_with_what_it_changed(make: Make) ->
     [
         ({"execution": "LATER"}, "execution is 'LATER', it must be 'SYNCHRONOUS' or 'ASYNCHRONOUS'"),
         ({"args": {"a": object()}}, "args"),
-        *(({"key": key}, "") for key in ("", "a", "a/b", "a/b/c/d", "a//c", 3)),
+        *(({"key": key}, "") for key in ("", "a", "a/b", "a/b/c/d", "a//c", "a/b/%ff", 3)),
     ],
 )
 async def test_what_is_no_argument_is_refused(given: dict[str, Any], says: str, make: Make) -> None:
