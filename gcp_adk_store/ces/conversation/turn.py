@@ -59,7 +59,7 @@ class Turn:
     """Who acts."""
     _next: AgentSpec | None = field(default=None, init=False)
     """To whom the agent handed over."""
-    _is_told: bool = field(default=True, init=False)
+    _is_recorded: bool = field(default=True, init=False)
     """Whether an event says so."""
     _is_over: bool = field(default=False, init=False)
     """Whether the session has ended."""
@@ -111,7 +111,7 @@ class Turn:
                 yield self._fallen_back(exc)
             if self._next is None or self._is_over:
                 return
-            if not self._is_told:
+            if not self._is_recorded:
                 yield self._event(None, transfer=self._next)
             self.agent, self._next = self._next, None
         raise TurnFailedError("TURN_TOO_LONG", f"more than {MOST_TRANSFERS} transfers in one turn")
@@ -347,7 +347,7 @@ class Turn:
         ran = await self._ran(kind, code, f"{kind} of {self.agent.name}", subjects)
         wanted = (ran.actions or {}).get("transferToAgent")
         if wanted and (target := self.program.app.agent(str(wanted))):
-            self._next, self._is_told = target, False
+            self._next, self._is_recorded = target, False
         return ran
 
     async def _ran(
@@ -414,7 +414,7 @@ class Turn:
         self, content: types.Content | None, *, transfer: AgentSpec | None = None, **more: Any
     ) -> Event:
         actions = EventActions(transfer_to_agent=None if transfer is None else transfer.name)
-        self._is_told |= transfer is not None
+        self._is_recorded |= transfer is not None
         return Event(
             author=self.agent.name,
             invocation_id=self.ctx.invocation_id,
