@@ -9,8 +9,10 @@ from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
 from gcp_adk_store.encryption.fields import OF_ONE_LIFE, Place, Places, has_content, opened, sealed
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.sealing import DataKey, LostKey
+from gcp_adk_store.errors import UnavailableError
 from gcp_adk_store.kernel.around import OF_READS, Around, Inner
 from gcp_adk_store.kernel.concurrency import Pauses, offload
+from gcp_adk_store.kernel.operation import running
 from gcp_adk_store.kernel.ports import Documents, Reads
 
 _EPOCH: Final = "epoch"
@@ -112,7 +114,8 @@ class SealedDocuments(SealedReads[Documents]):
         """As the port; the first content of a user takes 1 write and 1 operation of the wrapping key more.
 
         Raises:
-            UnavailableError: also if the user's key was destroyed a moment ago; nothing was written.
+            UnavailableError: also if the user's key was destroyed a moment ago, or after the running
+                operation stored payloads with it; nothing was written.
         """
         content: dict[int, tuple[Write, Place]] = {}
         for number, item in enumerate(writes):
@@ -120,10 +123,21 @@ class SealedDocuments(SealedReads[Documents]):
             if isinstance(item, Write) and place is not None and has_content(item, place.forms):
                 content[number] = item, place
         keys = await self._keys.to_write([*{place.scope: None for _, place in content.values()}])
+        operation = running()
+        payload_keys = {} if operation is None else operation.payload_keys
+        for scope, key in keys.items():
+            if payload_keys.get(scope, key.id) != key.id:
+                raise UnavailableError(
+                    f"data of the {scope.kind} was erased meanwhile, and large content was stored with the "
+                    "destroyed key; call it again"
+                )
         ready = [*writes]
         for number, (item, place) in content.items():
             ready[number] = await _sealed(item, place, keys[place.scope])
-        return await self.inner.commit(ready)
+        written = await self.inner.commit(ready)
+        for scope in keys:
+            payload_keys.pop(scope, None)
+        return written
 
     async def before(self, path: str, time: str, *, fields: Sequence[str]) -> Document | None:
         """As the port, at the price of :meth:`get`."""

@@ -14,6 +14,7 @@ from gcp_adk_store.encryption.sealing import DataKey, LostKey, NotForHereError, 
 from gcp_adk_store.errors import KeyDestroyedError, StoredDataError
 from gcp_adk_store.kernel.around import Around
 from gcp_adk_store.kernel.concurrency import offload
+from gcp_adk_store.kernel.operation import running
 from gcp_adk_store.kernel.ports import ObjectGoneError, Objects
 
 _MAGIC: Final = b"adk-sealed/1\n"
@@ -125,6 +126,8 @@ class SealedPayloadObjects(SealedObjects):
         """As the port; the owner in the metadata says whose key encrypts."""
         scope = self._places.scope(upload.metadata[OWNER])
         key = (await self._keys.to_write([scope]))[scope]
+        if operation := running():
+            operation.payload_keys[scope] = key.id
         header = _MAGIC + scope.path.encode() + b"\n"
         sealed = await offload(
             lambda: header + key.seal(upload.data, name.encode()), light=len(upload.data) <= LIGHT_BYTES

@@ -9,7 +9,7 @@ import os
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
@@ -72,6 +72,8 @@ class Operation:
     """Its deadline, on the clock of ``machine.monotonic``."""
     counts: Counts = field(default_factory=Counts)
     span: Span | None = None
+    payload_keys: dict[Hashable, bytes] = field(default_factory=dict)
+    """Ids of the data keys of payloads that it stored and does not refer to yet, by what each key is for."""
     attached: Token[Context] | None = None
     """Restores the context before the span."""
     since: float = 0.0
@@ -85,7 +87,9 @@ class Operation:
 
     def until(self, ends_at: float) -> "Operation":
         """Return the same operation with a deadline of its own."""
-        return Operation(self.name, self.system, self.app, self.ids, ends_at, self.counts, self.span)
+        return Operation(
+            self.name, self.system, self.app, self.ids, ends_at, self.counts, self.span, self.payload_keys
+        )
 
 
 def _shown(value: object) -> str:

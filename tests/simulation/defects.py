@@ -716,6 +716,13 @@ DEFECTS: Final = (
         "a rotation counts a key that it wrapped also where the answer was lost",
     ),
     Defect(
+        "a commit refers to content whose key was destroyed",
+        "When requests fail", "encryption/documents.py",
+        "if payload_keys.get(scope, key.id) != key.id:\n", "if False:\n",
+        ("destroyed-key",),
+        "a commit is refused if the key of its large content was destroyed meanwhile",
+    ),
+    Defect(
         "a rotation does not know the note that it removed",
         "When requests fail", "encryption/rotation.py",
         "return Done(forgotten if attempts.maybe_applied and not mine else report)", "return Done(report)",

@@ -174,6 +174,22 @@ async def a_forgotten_note(world: World) -> None:
     assert RotationReport(forgotten=1) == await one.start(one.store.rotate_keys)
 
 
+async def a_write_beside_an_erasure(world: World) -> None:
+    """The key of its large content is destroyed, and another one made, before it refers to the content."""
+    one = Fated(world, session_limits=LIMITS, encryption=envelope_of(OLD, cache_s=3.0))
+    await one.fill()
+    is_lost = one.meets("create object", Fate.REQUEST_LOST)
+    create = partial(one.store.sessions.create_session, **key("beside"), state={"large": "x" * 400})
+    call = one.start(create)
+    await is_lost.wait()
+    await one.plain.erase_user(app_name="app", user_id="user")
+    one.meets("get", Fate.ANSWER_LOST, Fate.ANSWER_LOST)  # until no process has the destroyed key
+    assert "call it again" in str(await error_of(call, UnavailableError))
+    await one.start(create)
+    listed = await one.plain.sessions.list_sessions(app_name="app", user_id="user")
+    assert [session.id for session in listed.sessions] == ["beside"]
+
+
 def of_file(filename: str) -> dict[str, Any]:
     """Return the key of an artifact."""
     return {**key("session"), "filename": filename}
@@ -618,6 +634,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "rotation-of-two-keys": a_rotation_of_two_keys,
     "unanswered-rotation": an_unanswered_rotation,
     "forgotten-note": a_forgotten_note,
+    "destroyed-key": a_write_beside_an_erasure,
     "copy-of-gone": a_copy_of_what_goes,
     "upload-of-gone": an_upload_that_goes,
     "wrong-clock": a_wrong_clock_at_the_begin,
