@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from google.adk.events import Event
+from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.model.appends import Append, Marker, marker_of, text_of, turns_of
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import split_scopes
@@ -28,18 +30,18 @@ _PARSED_AT_ONCE: Final = 64
 class RawSession:
     """A session that nothing else uses, and appends to it."""
 
-    def __init__(self, line: Line, key: SessionKey, marker: Marker) -> None:
-        self._line = line
+    def __init__(self, documents: Documents, key: SessionKey, marker: Marker) -> None:
+        self._documents = documents
         self._key = key
         self._marker = marker
 
     @classmethod
-    async def create(cls, line: Line) -> "RawSession":
-        """Create one."""
-        session = await line.sessions.create_session(app_name=f"floor-{uuid.uuid4().hex}", user_id=USER)
+    async def create(cls, sessions: BaseSessionService, documents: Documents) -> "RawSession":
+        """Create one by *sessions*, which have the same *documents*."""
+        session = await sessions.create_session(app_name=f"floor-{uuid.uuid4().hex}", user_id=USER)
         marker = marker_of(session)
         assert marker is not None
-        return cls(line, SessionKey(app=session.app_name, user=USER, session=session.id), marker)
+        return cls(documents, SessionKey(app=session.app_name, user=USER, session=session.id), marker)
 
     def encoded(self, events: Sequence[Event]) -> tuple[Append, list[Write]]:
         """Return what a Commit of *events* sends."""
@@ -55,7 +57,7 @@ class RawSession:
 
     async def commit(self, append: Append, writes: Sequence[Write]) -> None:
         """Send them."""
-        written, *_ = await self._line.documents.commit(writes)
+        written, *_ = await self._documents.commit(writes)
         self._marker = self._marker.advanced(append, written.update_time, None)
 
     async def append(self, events: Sequence[Event]) -> None:
@@ -65,7 +67,7 @@ class RawSession:
     async def read_states(self) -> None:
         """Read what a turn reads of a session that the process knows: the state of its app and user."""
         user = UserKey(app=self._key.app, user=self._key.user)
-        await self._line.documents.get([_LAYOUT.app(self._key.app), _LAYOUT.user(user)])
+        await self._documents.get([_LAYOUT.app(self._key.app), _LAYOUT.user(user)])
 
 
 async def raw_commit(line: Line) -> None:
@@ -112,7 +114,7 @@ def same_commit(delta: dict[str, Any]) -> Begin:
     """Send what an append of *delta* sends; it is encoded beforehand."""
 
     async def begin(line: Line) -> Step:
-        session = await RawSession.create(line)
+        session = await RawSession.create(line.sessions, line.documents)
         append, writes = session.encoded([event(0, delta)])
 
         async def before() -> None:
@@ -128,7 +130,7 @@ def one_append(delta: dict[str, Any]) -> Begin:
     """Encode an event with *delta* and send what an append of it sends."""
 
     async def begin(line: Line) -> Step:
-        session = await RawSession.create(line)
+        session = await RawSession.create(line.sessions, line.documents)
         made = event(0, delta)
 
         async def before() -> None:
@@ -148,7 +150,8 @@ def appends_at_once(sessions: int, tasks: int) -> Begin:
 
         async def before() -> None:
             held[:] = [
-                (await RawSession.create(line), [event() for _ in range(tasks)]) for _ in range(sessions)
+                (await RawSession.create(line.sessions, line.documents), [event() for _ in range(tasks)])
+                for _ in range(sessions)
             ]
 
         async def work() -> None:
@@ -175,7 +178,7 @@ def one_turn(events: int) -> Begin:
     """Send what a turn of so many events sends: a Commit beside the read of the states, and a Commit."""
 
     async def begin(line: Line) -> Step:
-        session = await RawSession.create(line)
+        session = await RawSession.create(line.sessions, line.documents)
         made = [event(number) for number in range(events)]
 
         async def before() -> None:

@@ -77,7 +77,7 @@ class QueuedAppend:
 
     def trimmed(self) -> Event:
         """Return its event, which has no ``temp:`` keys any more, and neither has that of the caller."""
-        if self.given is not None:
+        if self.given is not None and self.given is not self.event:
             without_temporary(self.given)
         return without_temporary(self.event)
 
