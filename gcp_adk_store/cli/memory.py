@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 from rich.table import Table
 
 from gcp_adk_store.cli.place import (
@@ -193,7 +194,11 @@ async def reindex(
     from gcp_adk_store.memory.embedding import GenaiEmbedder  # noqa: PLC0415
     from gcp_adk_store.memory.service import MemoryService  # noqa: PLC0415
 
-    chosen = _named(embedder) if embedder else GenaiEmbedder(model=model, dimensions=dimensions)
+    asked = click.get_current_context().get_parameter_source
+    if embedder is not None and ParameterSource.COMMANDLINE in map(asked, ("model", "dimensions")):
+        raise CannotLookError("--embedder takes no --model and no --dimensions: leave them out")
+    genai = GenaiEmbedder(model=model, dimensions=dimensions)
+    chosen = genai if embedder is None else _named(embedder)
     try:
         service = MemoryService(at.store.sessions.storage, embedder=chosen)
     except ModuleNotFoundError as exc:  # the message has the command that installs the extra

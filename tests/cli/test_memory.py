@@ -191,7 +191,11 @@ def test_a_model_is_not_asked_by_a_dry_run(folder: Path, monkeypatch: pytest.Mon
 
 def test_what_names_no_embedder_is_refused(folder: Path) -> None:
     """It ends with 2 and shows the form."""
-    for name in (":", "json", "json:none", "missing_module:x", "json:loads"):
+    for name in ("", ":", "json", "json:none", "missing_module:x", "json:loads"):
         refused = run(folder, "reindex", "--embedder", name)
 
         assert (2, True) == (refused.exit_code, "MODULE:NAME" in refused.stderr), name
+    for ignored in (("--model", "m"), ("--dimensions", "9")):
+        refused = run(folder, "reindex", "--embedder", "tools.benchmarks.memory_embedder:Meanings", *ignored)
+
+        assert (2, True) == (refused.exit_code, "leave them out" in refused.stderr), ignored
