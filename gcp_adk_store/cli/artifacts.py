@@ -91,17 +91,19 @@ async def get(at: OpenStore, /, *, version: int | None, out: Path, **named: Any)
     The file appears, or is replaced, when all of it is there and its checksum is right.
     """
     service = _service(at.store)
+    which = "" if version is None else f" in version {version}"
+    missing = _not_there(f"the artifact {named['filename']!r} does not exist{which} in {at.where}")
     # Before it opens a file, so that a missing artifact leaves no file.
-    found = await service.get_artifact_version(**named, version=version)
-    if found is not None:
-        with progress("getting: bytes", total=found.size) as move_to:
-            async with opened_file(out) as file:
-                found = await service.load_artifact_to(
-                    **named, version=found.version, target=file, on_progress=move_to
-                )
-    if found is None:
-        which = "" if version is None else f" in version {version}"
-        raise _not_there(f"the artifact {named['filename']!r} does not exist{which} in {at.where}")
+    described = await service.get_artifact_version(**named, version=version)
+    if described is None:
+        raise missing
+    with progress("getting: bytes", total=described.size) as move_to:
+        async with opened_file(out) as file:
+            found = await service.load_artifact_to(
+                **named, version=described.version, target=file, on_progress=move_to
+            )
+            if found is None:  # a rewind removed it: the file stays as it was
+                raise missing
     click.echo(
         f"version {found.version}, {in_one_line(found.mime_type or 'no type')}, {found.size:,} bytes, "
         f"written to {called(out)}",

@@ -86,9 +86,10 @@ def test_an_artifact_that_is_not_there_ends_it_with_1(deployment: Deployment, tm
     A file that cannot be written ends it with 2, and the command for another file.
     """
     done(save(deployment, "plot.png", b"old"))
+    done(save(deployment, "rewound", b"", kind="application/octet-stream"))
     file = tmp_path / "out"
     file.write_text("kept")
-    for which in (("other",), ("plot.png", "--version", "7")):
+    for which in (("other",), ("plot.png", "--version", "7"), ("rewound",)):
         result = deployment.run("artifacts", "get", *NAMED, "--filename", *which, "-o", str(file))
         helps = follow(result.stderr.strip().rpartition("list them: ")[2])
 
