@@ -26,7 +26,7 @@ from gcp_adk_store.cli.screen import CannotLookError, Result, cell, finish
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.keys import quoted
 from gcp_adk_store.templates.lint import lint_template
-from gcp_adk_store.templates.state import TemplateSettings
+from gcp_adk_store.templates.state import ADK_SETTINGS, TemplateSettings, made_of
 
 _SHOWN: Final = 200
 """Characters of an argument in an error."""
@@ -65,9 +65,10 @@ def lint(
 
     Ends with 1 if a placeholder has an unknown name, with 2 if it cannot run.
     """
-    text = _template(source)
-    braces: Literal["literal", "substitute"] = "literal" if literal_braces else "substitute"
-    settings = TemplateSettings(extended=extended, double_braces=braces)
+    text, settings = _template(source)
+    if extended or literal_braces:
+        braces: Literal["literal", "substitute"] = "literal" if literal_braces else settings.double_braces
+        settings = dataclasses.replace(settings, extended=extended or settings.extended, double_braces=braces)
     with with_remedy():
         keys, names = (None, None) if session is None else asyncio.run(_known(session, place))
     findings = lint_template(text, state_keys=keys, filenames=names, settings=settings)
@@ -83,11 +84,11 @@ def lint(
     finish(result, as_json=as_json)
 
 
-def _template(source: str) -> str:
-    """Return the text of a file, or of an attribute of a module, which may be an agent's."""
+def _template(source: str) -> tuple[str, TemplateSettings]:
+    """Return the text of a file, or of an attribute of a module, which may be an agent's, and its rules."""
     if os.path.isfile(source):  # noqa: PTH113  # it raises no OSError, as for the text of a template itself
         try:
-            return Path(source).read_text(encoding="utf-8")
+            return Path(source).read_text(encoding="utf-8"), ADK_SETTINGS
         except UnicodeDecodeError as exc:
             raise CannotLookError(f"{source} is not UTF-8: {exc.reason} at byte {exc.start}") from exc
         except OSError as exc:
@@ -101,10 +102,10 @@ def _template(source: str) -> str:
     except (Exception, SystemExit) as exc:  # a module may raise anything, and scripts end
         says = str(exc) if isinstance(exc, ImportError | AttributeError) else repr(exc)
         raise CannotLookError(f"{source} cannot be imported: {says}") from exc
-    text = getattr(found, "instruction", found)
+    text, settings = made_of(getattr(found, "instruction", found))
     if not isinstance(text, str):
         raise CannotLookError(f"{source} is not a text but a {type(text).__name__}")
-    return text
+    return text, settings
 
 
 async def _known(session: str, place: Mapping[str, str | None]) -> tuple[set[str], set[str] | None]:

@@ -176,6 +176,13 @@ def session_instruction(
     return partial(inject_session_state, template, artifact_service=artifact_service, settings=settings)
 
 
+def made_of(instruction: object) -> tuple[object, TemplateSettings]:
+    """Return the template of what :func:`session_instruction` returned, and its rules; else *instruction*."""
+    if isinstance(instruction, partial) and instruction.func is inject_session_state:
+        return instruction.args[0], instruction.keywords["settings"]
+    return instruction, ADK_SETTINGS
+
+
 def _source(
     context: TemplateContext | None, given: BaseArtifactService | None
 ) -> tuple[Session, BaseArtifactService | None]:

@@ -199,6 +199,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "NUMBER = 3\n"
         'root_agent = LlmAgent(name="clerk", instruction="Serve {user:name}")\n'
         'provided = LlmAgent(name="provided", instruction=lambda context: "x")\n'
+        "from gcp_adk_store import TemplateSettings, session_instruction\n"
+        "rules = TemplateSettings(extended=True)\n"
+        'filled = LlmAgent(name="f", instruction=session_instruction("{a.b|c}", settings=rules))\n'
         "class Texts:\n"
         '    inner = "In {a}"\n',
         encoding="utf-8",
@@ -266,14 +269,15 @@ def test_options_say_how_placeholders_are_read(tmp_path: Path, options: list[str
         ("root_agent", "{user:name}"),
         ("Texts.inner", "{a}"),
         ("root_agent.instruction", "{user:name}"),
+        ("filled", "{a.b|c}"),
     ],
 )
 def test_an_attribute_of_a_module_is_read(module: str, attribute: str, text: str) -> None:
-    """A text, one within a class, or an agent, whose instruction it is."""
+    """A text, one within a class, or an agent, whose instruction it is, with the rules that fill it."""
     result = lint(f"{module}:{attribute}", "--json")
 
     assert 0 == result.exit_code, result.output
-    assert [text] == [found["text"] for found in json.loads(result.output)]
+    assert [(text, "state")] == [(found["text"], found["kind"]) for found in json.loads(result.output)]
 
 
 def test_a_module_of_the_working_directory_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
