@@ -71,14 +71,16 @@ def taking_in(
     at_most: int,
     now: float,
     sources: Sequence[bytes] = (),
+    later: Sequence[EncodedMemory] = (),
 ) -> Change | None:
     """Return the change that adds the memories that were never taken in; ``None`` without any.
 
     A user without memories gets a new life, *epoch*. *now* is the Unix time in seconds. *sources* are digests
-    of ids that count as taken in from then on; if one of them was taken in before, nothing is added.
+    of ids that count as taken in from then on; if one of them was taken in before, nothing is added. *later*
+    are memories that further changes add.
 
     Raises:
-        InvalidInputError: the user would have more than *at_most* memories that have not ended.
+        InvalidInputError: the user would have more than *at_most* memories that have not ended, with *later*.
     """
     is_new = before is None or before.is_empty
     head = MemoryHead(epoch=epoch) if before is None or is_new else before.head
@@ -94,10 +96,11 @@ def taking_in(
     if not (new or unseen):
         return None
     tail = (*head.tail, *(each.text for each in new))
-    count = len(tail) + sum(shard.count for shard in head.living)
+    added = len(new) + sum(each.memory.digest not in known for each in later)
+    count = len(head.tail) + added + sum(shard.count for shard in head.living)
     if count > at_most and before is not None:  # without those that ended, and go with a later seal
         living = sum(not memory.has_ended(now) for memory in decoded(before.texts))
-        count = living + len(new)
+        count = living + added
     if count > at_most:
         raise InvalidInputError(
             f"the user would have {count} memories, MemoryLimits.max_memories is {at_most}; raise it, delete "

@@ -124,7 +124,8 @@ class MemoryKeeper:
         taken = partial(taking_in, at_most=self._at_most, now=self.now(), sources=sources)
         for number, batch in enumerate(batches):
             epoch = platform_uuid.new_uuid().replace("-", "")
-            decide = partial(taken, encoded=[by_text[text] for text in batch], epoch=epoch)
+            later = [by_text[text] for others in batches[number + 1 :] for text in others]
+            decide = partial(taken, encoded=[by_text[text] for text in batch], later=later, epoch=epoch)
             light = sum(map(len, batch)) <= _BATCH_BYTES
             with half_done(range(number)):
                 embedded = await self._embedded(batch[:most])

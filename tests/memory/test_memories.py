@@ -579,6 +579,11 @@ async def test_a_user_has_a_limited_number_of_memories(store: Store) -> None:
     await mine.add_events_to_memory(events=[said("c"), said("d")], **USER)
 
     assert ["a", "c", "d"] == await listed(mine)
+    many = [said(f"{number} {'x ' * 7000}") for number in range(35)]  # in several commits
+    roomy = MemoryService(store.sessions.storage, limits=MemoryLimits(max_memories=37))
+    with pytest.raises(InvalidInputError, match="would have 38 memories"):
+        await roomy.add_events_to_memory(events=many, **USER)
+    assert ["a", "c", "d"] == await listed(mine)
 
 
 async def test_memories_that_ended_do_not_count_for_the_limit(adk_store_local: Store) -> None:
