@@ -127,12 +127,11 @@ def until_of(time: float, ttl_seconds: float | None) -> float | None:
 
 
 def time_of(stamp: str, *, default: float) -> float:
-    """Return the Unix time of an ISO 8601 *stamp*, in UTC unless it says otherwise; or *default*."""
+    """Return the Unix time of an ISO 8601 *stamp*, local unless it says otherwise, as ADK's; or *default*."""
     try:
-        read = datetime.fromisoformat(stamp)
-    except ValueError:
+        return datetime.fromisoformat(stamp).timestamp()
+    except (ValueError, OverflowError, OSError):
         return default
-    return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
 
 
 def made_of_entries(

@@ -234,6 +234,28 @@ async def test_memories_are_added_as_they_are(store: Store, memory: MemoryServic
     assert [] == await search(other, "likes", metadata={"n": [True, {"x": None}]})
 
 
+async def test_an_entry_that_was_found_is_added_with_its_time(
+    adk_store_local: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the local time of events, as ADK writes it; one before all dates has that of the call."""
+    memory = adk_store_local.memory
+    other: dict[str, Any] = {"app_name": "app", "user_id": "other"}
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        await memory.add_events_to_memory(events=[said("tea", at=1e9)], **USER)
+        found = (await memory.search_memory(query="tea", **USER)).memories
+        early = MemoryEntry(content=content("tea"), timestamp="0001-01-01T00:00:00")
+        await memory.add_memory(memories=[*found, early], **other)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+    for given in (USER, other):
+        assert ["tea"] == texts((await memory.list_memories(after=1e9, before=1e9 + 1, **given)).memories)
+    assert 2 == len((await memory.list_memories(**other)).memories)
+
+
 async def test_a_search_is_filtered(memory: MemoryService) -> None:
     """By session, author, time, score and number; the best first."""
     await memory.add_session_to_memory(
