@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import from_json
 
 from gcp_adk_store.codec.decode import StoredEvent, decode_event
-from gcp_adk_store.codec.encode import encode_event
+from gcp_adk_store.codec.encode import SURROGATES_KEY, encode_event
 from gcp_adk_store.codec.texts import metadata_bytes
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.json_values import Bounds
+from gcp_adk_store.model.json_values import Bounds, decode_surrogates
 from gcp_adk_store.model.memories import Memory
 from gcp_adk_store.model.payloads import Payload, PayloadPlace
 from gcp_adk_store.model.state import is_light
@@ -128,8 +128,9 @@ def searchable_text(text: str, memory: Memory) -> str:
     if memory.excerpt is not None:
         return memory.excerpt
     try:
-        content: Any = from_json(content_text(text))["content"]
-        return text_in(types.Content.model_construct(parts=content.get("parts")))
+        event: Any = from_json(content_text(text))
+        said = text_in(types.Content.model_construct(parts=event["content"].get("parts")))
+        return decode_surrogates(said) if SURROGATES_KEY in event else said
     except (ValueError, KeyError, AttributeError, TypeError) as exc:
         raise StoredDataError(_damaged(text)) from exc
 

@@ -165,6 +165,7 @@ async def test_an_embedder_gets_no_lone_surrogate(store: Store) -> None:
 
     async def sent(texts: Sequence[str], kind: str) -> Sequence[Sequence[float]]:
         assert all(text.encode() for text in texts)
+        assert not any("d83d" in text for text in texts)  # as the half is stored
         return await embedder.embed(texts, kind)
 
     memory = service(store, FunctionEmbedder(sent, name="meanings", dimensions=32))
