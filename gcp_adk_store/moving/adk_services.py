@@ -48,6 +48,9 @@ VERTEX: Final = Traits(
     ),
 )
 
+OTHER_FILE: Final = "; write sqlite+aiosqlite:///PATH for a file that ADK's DatabaseSessionService made"
+"""For an error of ADK's SQLite service: the scheme ``sqlite`` led to the other service once."""
+
 _BY_NAME: Final = {
     "InMemorySessionService": MEMORY,
     "FirestoreSessionService": FIRESTORE,
@@ -79,7 +82,8 @@ class AdkService:
             found = await self._service.list_sessions(app_name=app, user_id=user)
         except Exception as exc:
             says = f"{self.traits.kind} does not list its sessions: {failure_of_one(exc)}; see the cause"
-            raise UnavailableError(says) from exc
+            hint = OTHER_FILE if type(self._service).__name__ == "SqliteSessionService" else ""
+            raise UnavailableError(says + hint) from exc
         for session in sorted(found.sessions, key=lambda one: (one.user_id, one.id)):
             if session.id != SHARED_STATE_SESSION:
                 yield Listed(

@@ -11,7 +11,7 @@ from google.adk.sessions import BaseSessionService, InMemorySessionService
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.local.backend import DATABASE
 from gcp_adk_store.local.opening import APPLICATION_ID
-from gcp_adk_store.moving.adk_services import SQL, AdkService
+from gcp_adk_store.moving.adk_services import OTHER_FILE, SQL, AdkService
 from gcp_adk_store.moving.records import OwnStore, Source, Target
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.settings import StoreSettings
@@ -220,7 +220,8 @@ def _of_uri(uri: str) -> Target:
         absent = next((each for each in (exc, exc.__cause__) if isinstance(each, ModuleNotFoundError)), None)
         why = f"the module {absent.name!r} is missing; install it" if absent else type(exc).__name__
         # From None: the URI may hold a password.
-        raise InvalidInputError(f"ADK cannot open {source_name(uri)}: {why}") from None
+        hint = OTHER_FILE if scheme == "sqlite" else ""
+        raise InvalidInputError(f"ADK cannot open {source_name(uri)}: {why}{hint}") from None
     return AdkService(service, closes=True)
 
 

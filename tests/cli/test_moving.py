@@ -3,14 +3,17 @@
 import asyncio
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from google.adk.sessions import DatabaseSessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
 from gcp_adk_store import Store
@@ -185,6 +188,28 @@ def test_a_file_in_which_adk_can_keep_no_tables_is_refused(
         result = run("copy", source, target, "--app", APP, *options)
 
         assert (2, True) == (result.exit_code, says in result.stderr), result.output
+
+
+@pytest.mark.parametrize("schema", ["of ADK 1", "of now"])
+def test_a_file_of_another_service_of_adk_is_refused_with_the_uri_that_reads_it(
+    tmp_path: Path, schema: str
+) -> None:
+    """DatabaseSessionService made it, to which the scheme sqlite led once."""
+    file = tmp_path / "adk.db"
+
+    async def make() -> None:
+        async with DatabaseSessionService(f"sqlite+aiosqlite:///{file}") as service:
+            await fill(service, [("ada", "s1", many(1))])
+
+    if schema == "of now":
+        asyncio.run(make())
+    else:
+        with closing(sqlite3.connect(file)) as sql, sql:
+            sql.execute("CREATE TABLE events (id TEXT, actions BLOB)")
+    result = run("copy", f"sqlite:///{file}", "memory://", "--app", APP)
+
+    assert 2 == result.exit_code, result.output
+    assert "write sqlite+aiosqlite:///PATH for a file that ADK's DatabaseSessionService made" in result.stderr
 
 
 def test_an_app_without_sessions_is_named(folder: Path, tmp_path: Path) -> None:
