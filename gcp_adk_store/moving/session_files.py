@@ -12,7 +12,13 @@ from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.codec.decode import decode_event
 from gcp_adk_store.codec.encode import SURROGATES_KEY
-from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError, StoreError
+from gcp_adk_store.errors import (
+    InvalidInputError,
+    SessionExistsError,
+    SessionMissingError,
+    StoredDataError,
+    StoreError,
+)
 from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.model.json_values import (
     decode_surrogates,
@@ -166,7 +172,7 @@ async def import_jsonl(
         users: Other ids for users.
         on_conflict: What happens to a session whose id is taken: it is left out, it replaces the one that is
             there, or it gets another id. One that is there and cannot be read is noted as ``failed`` if it
-            stays.
+            stays. With other ids, a second import of a file makes each session once more.
         on_progress: Called with the report so far after each session.
 
     Raises:
@@ -262,7 +268,14 @@ async def _put(record: Record, into: Target, on_conflict: OnConflict, report: Re
             session=record.header.key.session,
         )
         record = elsewhere(replace(record, header=replace(record.header, key=key)))
-    report.events += await into.write(record, record.events)
+    try:
+        report.events += await into.write(record, record.events)
+    except SessionExistsError:  # since the look; its lines are read
+        report.unchanged += on_conflict == "skip"
+        if on_conflict != "skip":
+            says = "others made a session of this id meanwhile; import its lines again"
+            report.add("failed", says, user=key.user, session=key.session)
+        return False
     report.copied += 1
     return True
 

@@ -1,6 +1,8 @@
 """An import over a stored session: the new one is whole and checked before the old one goes, in one step."""
 
 import io
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,9 @@ from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService, Session
 
 from gcp_adk_store import InvalidInputError, SessionLimits, Store
+from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.moving import import_jsonl
+from gcp_adk_store.moving.records import OwnStore
 from gcp_adk_store.testing.conformance.running import event
 from tests.encryption.conftest import envelope
 from tests.moving.hardest import APP, exported, fill, hardest, many
@@ -116,6 +120,29 @@ async def test_a_damaged_session_that_is_stored_ends_no_import(
     assert (counts, not failed) == ((report.copied, report.replaced), report.is_complete)
     assert failed == [note.session_id for note in report.notes if note.kind == "failed"]
     assert {"s1", "s2"} - left_out == {*whole}
+
+
+@pytest.mark.parametrize(("on_conflict", "failed"), [("skip", []), ("new-id", ["s1"])])
+async def test_a_session_that_others_make_meanwhile_ends_no_import(
+    on_conflict: Any, failed: list[str]
+) -> None:
+    """Its id was free at the look, and is taken at the commit."""
+
+    class Late(OwnStore):
+        @asynccontextmanager
+        async def open(self, key: SessionKey) -> AsyncIterator[None]:  # noqa: ARG002  # finds none
+            yield None
+
+    async with Store.local(":memory:") as store:
+        await fill(store.sessions, [("ada", name, many(2)) for name in ("s1", "s2")])
+        file = io.BytesIO(await exported(store))
+        await store.delete_session(**{**WHO, "session_id": "s2"})
+        report = await import_jsonl(file, Late(store.sessions, closes=False), on_conflict=on_conflict)
+        listed = await store.sessions.list_sessions(app_name=APP, user_id="ada")
+
+    assert (2, 1, not failed) == (report.listed, report.copied, report.is_complete)
+    assert failed == [note.session_id for note in report.notes if note.kind == "failed"]
+    assert {"s1", "s2"} == {one.id for one in listed.sessions}
 
 
 async def test_a_session_of_an_encrypted_store_is_replaced_and_read(tmp_path: Path) -> None:
