@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, Final
 
 from google.adk.artifacts import BaseArtifactService
@@ -52,9 +53,9 @@ class ArtifactCopies:
     async def copy(self, key: SessionKey, report: Report, *, of_user: bool) -> bool:
         """Copy the artifacts of a session, or those *of_user*, which all of the user's sessions share.
 
-        Return whether none failed, which is noted.
+        Return whether the target has all of them; what it lacks is noted.
         """
-        whose, failed = {"user": key.user, "session": key.session}, 0
+        whose, has_all = {"user": key.user, "session": key.session}, True
         ids = _ids_of_artifacts(key, of_user=of_user)
         if ids is None:
             return True
@@ -66,13 +67,13 @@ class ArtifactCopies:
         for name in names:
             if name.startswith(USER_NAMESPACE) == of_user:
                 try:
-                    await self._copy_one({**ids, "filename": name}, report)
+                    has_all &= await self._copy_one({**ids, "filename": name}, report)
                 except Exception as exc:  # noqa: BLE001  # as above
                     report.add("failed", f"artifact {name[:80]!r}: {failure_of_one(exc)}", **whose)
-                    failed += 1
-        return not failed
+                    has_all = False
+        return has_all
 
-    async def _copy_one(self, which: dict[str, Any], report: Report) -> None:
+    async def _copy_one(self, which: dict[str, Any], report: Report) -> bool:
         versions = sorted(await self.source.list_versions(**which))
         there = sorted(await self.target.list_versions(**which))
         user, session, name = which["user_id"], which["session_id"], which["filename"]
@@ -82,31 +83,37 @@ class ArtifactCopies:
         if len(there) > len(versions):
             says = f"artifact {name[:80]!r}: the target has {len(there)} versions, the source {len(versions)}"
             report.add("conflict", says, user=user, session=session)
-            return
+            return False
+        has_all = True
         for version in versions[len(there) :]:
-            await self._copy_version(which, version, report)
+            has_all &= await self._copy_version(which, version, report)
         if self.verify and not self.dry_run:
             there = sorted(await self.target.list_versions(**which))
-            for version, copied in zip(versions, there, strict=False):
+            for version, copied in zip_longest(versions, there[: len(versions)]):
                 mine = _content(await self.source.load_artifact(**which, version=version))
-                if mine != _content(await self.target.load_artifact(**which, version=copied)):
+                if copied is None or mine != _content(
+                    await self.target.load_artifact(**which, version=copied)
+                ):
                     says = f"artifact {name[:80]!r}: version {version} differs"
                     report.add("differs", says, user=user, session=session)
+                    has_all = False
+        return has_all
 
-    async def _copy_version(self, which: dict[str, Any], version: int, report: Report) -> None:
+    async def _copy_version(self, which: dict[str, Any], version: int, report: Report) -> bool:
         part = await self.source.load_artifact(**which, version=version)
         about = await self.source.get_artifact_version(**which, version=version)
         if about is None:
             says = f"artifact {which['filename'][:80]!r}: version {version} is gone"
             report.add("failed", says, user=which["user_id"], session=which["session_id"])
-            return
+            return False
         if self.dry_run:
             report.artifact_versions += 1
-            return
+            return True
         metadata = dict(about.custom_metadata) if about.custom_metadata else None
         # A rewind removed what has no content: without its version, later ones would get other numbers.
         await self.target.save_artifact(**which, artifact=part or TOMBSTONE, custom_metadata=metadata)
         report.artifact_versions += 1
+        return True
 
 
 def open_artifacts(given: ArtifactPlace, ends: AsyncExitStack) -> BaseArtifactService:

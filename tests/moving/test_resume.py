@@ -157,6 +157,14 @@ async def test_a_session_that_can_have_no_artifacts_fails_none() -> None:
         assert types.Part(text="g") == await target.artifacts.load_artifact(**which, filename="user:g")
 
 
+class DroppingArtifacts(InMemoryArtifactService):
+    """Keeps nothing that a copy saves."""
+
+    async def save_artifact(self, **_given: Any) -> int:
+        """Answer as if it were saved."""
+        return 0
+
+
 async def test_artifacts_that_failed_are_copied_by_the_next_call(tmp_path: Path) -> None:
     """Of a session and of its user, although the ledger knows the session."""
     which: dict[str, Any] = {"app_name": APP, "user_id": "u", "session_id": "s"}
@@ -179,6 +187,29 @@ async def test_artifacts_that_failed_are_copied_by_the_next_call(tmp_path: Path)
         assert 1 == failed.artifact_versions
         assert [(True, 3), (True, 0)] == [(each.is_complete, each.artifact_versions) for each in reports]
         assert ["f", "g", "user:g"] == await store.artifacts.list_artifact_keys(**which)
+
+
+async def test_artifacts_that_conflict_are_named_by_each_call(tmp_path: Path) -> None:
+    """Although the ledger knows the session; and verify names a version that the target dropped."""
+    which: dict[str, Any] = {"app_name": APP, "user_id": "u", "session_id": "s"}
+    source, artifacts, there = InMemorySessionService(), InMemoryArtifactService(), DroppingArtifacts()
+    await fill(source, [("u", "s", many(2))])
+    for service, name in ((artifacts, "f"), (artifacts, "g"), (there, "f"), (there, "f")):
+        await InMemoryArtifactService.save_artifact(
+            service, **which, filename=name, artifact=types.Part(text=name)
+        )
+    async with Store.local(":memory:") as store:
+        given: dict[str, Any] = {"app_name": APP, "resume": tmp_path / "ledger"}
+        both = artifacts, there
+        reports = [
+            await copy(source, store.sessions, artifacts=both, verify=verify, **given)
+            for verify in (True, False)
+        ]
+
+    conflict = "artifact 'f': the target has 2 versions, the source 1"
+    assert [{conflict, "artifact 'g': version 0 differs"}, {conflict}] == [
+        {note.says for note in report.notes if note.kind in ("conflict", "differs")} for report in reports
+    ]
 
 
 @pytest.mark.parametrize("first", ["nothing", "a failure"])
