@@ -1,5 +1,6 @@
 """Copy the memories of users, from services that can list them."""
 
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
@@ -91,14 +92,15 @@ async def adk_firestore_memories(documents: Documents, owner: UserKey) -> AsyncI
     async for found, _ in memories:
         for document in found:
             fields: Any = document.fields
+            session, time = fields.get("sessionId"), math.nan
             try:
                 content = types.Content.model_validate(fields.get("content"))
                 time = float(fields.get("timestamp") or 0.0)
                 entry = MemoryEntry(content=content, author=fields.get("author"))
             except (*UNREADABLE, ValueError, TypeError):
-                # From None: pydantic's error, a ValueError, quotes the content.
-                raise StoredDataError(f"{document.path} has no memory that ADK reads") from None
-            session = fields.get("sessionId")
+                entry = None  # pydantic's error, a ValueError, quotes the content
+            if entry is None or not math.isfinite(time) or not isinstance(session, str | None):
+                raise StoredDataError(f"{document.path} has no memory that ADK reads")
             memory = Memory(
                 id=document.path.rpartition("/")[2],
                 time=time,

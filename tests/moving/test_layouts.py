@@ -229,6 +229,8 @@ async def test_the_layout_of_adk_for_java_is_for_reading_alone(raw: Any) -> None
         {"content": {"parts": "secret"}},
         {"content": {"parts": [{"tool_call": {"tool_type": ["secret"]}}]}},
         {"author": 7},
+        {"sessionId": 5},
+        {"timestamp": float("nan")},
     ],
     ids=str,
 )
