@@ -102,7 +102,9 @@ class AdkService:
     async def shared(self, key: SessionKey) -> ScopedState:
         """As the port, in one call of the service."""
         session = await self._service.get_session(**key.ids, config=_NO_EVENTS)
-        return ScopedState() if session is None else _record(key, session).shared
+        if session is None:
+            raise SessionMissingError("the session was deleted meanwhile")
+        return _record(key, session).shared
 
     async def write(self, record: Record, events: AsyncIterable[Event]) -> int:
         """As the port: a session, then its events one by one. A kill leaves those so far."""

@@ -15,7 +15,7 @@ from google.adk.artifacts import BaseArtifactService
 from google.adk.sessions import BaseSessionService
 from google.genai import types
 
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.errors import InvalidInputError, SessionMissingError
 from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.model.artifacts import TOMBSTONE
@@ -377,7 +377,12 @@ class _Copying:
         if self.copies.dry_run:
             return
         try:
-            shared = await self.copies.source.shared(key)
+            try:
+                shared = await self.copies.source.shared(key)
+            except SessionMissingError:
+                says = "the state of the user and the app: the session that shows it is gone; copy again"
+                self.report.add("skipped", says, user=key.user)
+                return
             await self.copies.target.put_shared(key.owner, shared)
             if self.copies.verify:
                 await self._verify_shared(key, shared)

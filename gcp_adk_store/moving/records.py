@@ -116,7 +116,11 @@ class Source(Protocol):
         ...
 
     async def shared(self, key: SessionKey) -> ScopedState:
-        """Return the state of the app and the user of a session, as it is now."""
+        """Return the state of the app and the user of a session, as it is now.
+
+        Raises:
+            SessionMissingError: the session is gone, and the store shows the state with it alone.
+        """
         ...
 
     async def close(self) -> None:

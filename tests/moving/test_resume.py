@@ -189,6 +189,28 @@ async def test_artifacts_that_failed_are_copied_by_the_next_call(tmp_path: Path)
         assert ["f", "g", "user:g"] == await store.artifacts.list_artifact_keys(**which)
 
 
+async def test_the_state_of_a_user_is_copied_although_the_session_that_has_it_goes(tmp_path: Path) -> None:
+    """ADK's services show it with a session alone: the next call reads another one."""
+    who: dict[str, Any] = {"app_name": APP, "user_id": "u"}
+
+    class Source(InMemorySessionService):
+        async def get_session(self, **given: Any) -> Session | None:
+            if given.get("config") is not None:
+                await self.delete_session(**who, session_id="s2")
+            return await super().get_session(**given)
+
+    source = Source()
+    await fill(source, [("u", "s1", many(1)), ("u", "s2", many(1))], **{"user:name": "Ada"})
+    async with Store.local(":memory:") as store:
+        first, then = [
+            await copy(source, store.sessions, app_name=APP, resume=tmp_path / "ledger") for _ in range(2)
+        ]
+
+        assert ["skipped"] == [note.kind for note in first.notes if note.user_id is not None]
+        assert (2, 1) == (first.copied, then.unchanged)
+        assert {"name": "Ada"} == await store.sessions.get_user_state(**who)
+
+
 async def test_artifacts_that_conflict_are_named_by_each_call(tmp_path: Path) -> None:
     """Although the ledger knows the session; and verify names a version that the target dropped."""
     which: dict[str, Any] = {"app_name": APP, "user_id": "u", "session_id": "s"}
