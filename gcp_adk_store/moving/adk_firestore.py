@@ -30,7 +30,7 @@ from google.adk.sessions import BaseSessionService
 from google.genai import types
 
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
-from gcp_adk_store.cloud.firestore.channels import new_client
+from gcp_adk_store.cloud.firestore.channels import FirestoreClient, close_client, new_client
 from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.codec.decode import Foreign
 from gcp_adk_store.codec.encode import UNREADABLE, invalid_places
@@ -177,6 +177,7 @@ class AdkFirestore(FirestoreSource, AdkService):
         AdkService.__init__(self, service, closes=False, traits=FIRESTORE)
         root = root or os.environ.get("ADK_FIRESTORE_ROOT_COLLECTION") or _DEFAULT_ROOT
         FirestoreSource.__init__(self, documents, root)
+        self._client: FirestoreClient | None = None
 
     @classmethod
     def connect(cls, *, project: str | None, database: str, root: str | None) -> Self:
@@ -187,7 +188,15 @@ class AdkFirestore(FirestoreSource, AdkService):
 
         client = new_client(project=project, database=database, credentials=_credentials())
         service = FirestoreSessionService(client=client, root_collection=root)
-        return cls(firestore_documents(project=project, database=database), service, root=root)
+        made = cls(firestore_documents(project=project, database=database), service, root=root)
+        made._client = client
+        return made
+
+    async def close(self) -> None:
+        """As the port."""
+        await super().close()
+        if self._client is not None:
+            await close_client(self._client)
 
     def _above(self, app: str, user: str | None) -> str:
         return "/".join([self._root, name_of(app), *(() if user is None else ("users", name_of(user)))])

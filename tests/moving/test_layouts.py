@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService
+from grpc import ChannelConnectivity
 
 from gcp_adk_store import InvalidInputError, Store, StoredDataError
 from gcp_adk_store.model.keys import UserKey
@@ -78,6 +79,18 @@ async def test_both_forms_of_state_are_read(raw: Any) -> None:
         assert "shared state, key 'at': a value of a type that JSON lacks becomes text" in [
             note.says for note in report.notes
         ]
+
+
+@pytest.mark.emulators
+async def test_a_copy_closes_what_it_opened_for_adks_firestore_service(project: str) -> None:
+    """Also the channel through which ADK's service writes."""
+    opened = AdkFirestore.connect(project=project, database="(default)", root=None)
+    service: Any = opened._service  # which connection it has, nobody else says
+    await service.create_session(app_name=APP, user_id="u", session_id="s")
+    channel = service.client._firestore_api.transport.grpc_channel
+    await opened.close()
+
+    assert channel.get_state() is ChannelConnectivity.SHUTDOWN
 
 
 async def test_a_session_without_the_time_of_its_update_counts_by_that_of_its_document(raw: Any) -> None:

@@ -320,6 +320,13 @@ def connect(
     )
 
 
+async def close_client(client: AsyncClient) -> None:
+    """Close the channel of a client that this library made, if it was used; Google's client has no method."""
+    api: Any = client._firestore_api_internal  # noqa: SLF001
+    if api is not None:
+        await api.transport.close()
+
+
 def new_client(*, project: str | None, database: str, credentials: StoreCredentials) -> AsyncClient:
     """Return a client of the database that :class:`Channels` of these arguments connect to; blocks.
 
