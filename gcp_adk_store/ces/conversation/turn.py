@@ -19,7 +19,7 @@ from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.host.invocation import failure_of, new_call_id
 from gcp_adk_store.ces.host.results import CallbackRun, ToolRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
-from gcp_adk_store.ces.host.session_context import visible
+from gcp_adk_store.ces.host.session_context import to_object, visible
 from gcp_adk_store.ces.host.settings import USER
 from gcp_adk_store.ces.sandbox.interface import SandboxRunError
 from gcp_adk_store.ces.tools.declarations import CodeFile, MockConfig
@@ -408,7 +408,7 @@ class Turn:
             config["temperature"] = self.agent.temperature
         model = self.agent.model or self.program.app.model or self.model.model
         contents = models.contents_of(self.held.events, self.ctx.invocation_id)
-        return {"model": model, "contents": contents, "config": config}
+        return {"model": model, "contents": contents, "config": to_object(config, "config", lenient=True)}
 
     def _event(
         self, content: types.Content | None, *, transfer: AgentSpec | None = None, **more: Any

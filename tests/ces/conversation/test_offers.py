@@ -186,6 +186,13 @@ async def test_code_that_cannot_be_read_is_declared_without_parameters(converse:
     assert found["parameters_json_schema"] == {"type": "object", "properties": {}}
 
 
+async def test_half_of_an_emoji_in_a_declaration_is_escaped(converse: Converse) -> None:
+    """As in what users and models say: no request can have it."""
+    code = 'def find() -> str:\n    "Find \\ud83d."\n'
+
+    assert (await declared(of_code(converse.folder, code), converse))["description"] == r"Find \ud83d."
+
+
 OF_HEADER = {"name": "id", "in": "header", "required": True}
 
 
