@@ -151,7 +151,7 @@ class AllowedHost:
             url = httpx.URL(
                 f"http://[{name}]" if ":" in name and not name.startswith("[") else f"http://{name}"
             )
-        except httpx.InvalidURL as exc:
+        except (httpx.InvalidURL, UnicodeEncodeError) as exc:  # a lone surrogate is the second
             raise InvalidInputError(f"allowed host {text!r}: {exc}") from exc
         if url.path != "/" or url.userinfo or url.query or url.port or not _HOST.fullmatch(_host(url)):
             raise InvalidInputError(f"allowed host {text!r} is not a host; write it without scheme and path")

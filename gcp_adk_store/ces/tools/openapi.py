@@ -370,7 +370,7 @@ def _absolute(server: str) -> str:
     """Return *server*, a URL that paths can follow."""
     try:
         url = httpx.URL(server)
-    except httpx.InvalidURL as exc:
+    except (httpx.InvalidURL, UnicodeEncodeError) as exc:  # a lone surrogate is the second
         raise InvalidInputError(f"the server of the OpenAPI document is not a URL: {exc}") from exc
     if not url.is_absolute_url or url.query or url.fragment or "{" in server:
         raise InvalidInputError("the OpenAPI document has no absolute URL as its server; give a server")

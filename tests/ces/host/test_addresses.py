@@ -230,7 +230,7 @@ def test_an_entry_allows_its_host_and_port(entry: str, url: str, *, allowed: boo
             ({"allow": [entry]}, None)
             for entry in (
                 *("", "https://a.test", "a.test/path", "a*.test", "*.*.test", "a.test:0", "a.test:x"),
-                *("u@a.test", "a b"),
+                *("u@a.test", "a b", "a.test/\udcff"),
             )
         ),
         # A text would be true, and allow this machine.

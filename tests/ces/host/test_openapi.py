@@ -177,6 +177,7 @@ async def test_a_model_sees_the_answers_body_or_the_error(make: Make, web: Web) 
         document({"/a": {"$ref": "file:///etc/passwd"}}),
         document({"/a": {"get": {}}}, servers=[{"url": "https://{zone}.test"}]),
         document({"/a": {"get": {}}}, servers=[{"url": "https://a.test:x"}]),
+        document({"/a": {"get": {}}}, servers=[{"url": "https://a.test/\ud800"}]),
         document({"/a": {"get": {}}}, servers=[{"url": "https://a.test/?b"}]),
         document({"a": {"get": {}}}, servers=[{"url": "https://a.test"}]),
         document({"/a": {"get": {"operationId": "x"}, "put": {"operationId": "x"}}}, servers=SERVERS),
