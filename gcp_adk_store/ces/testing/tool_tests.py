@@ -97,8 +97,9 @@ class _Reading(Nodes):
                 )
             if "value" not in members and operator not in WITHOUT_VALUE:
                 raise self.wrong(each, f"{operator} needs a value")
+            written = self.text(each, members, "path")
             try:
-                path = JsonPath.of(self.text(each, members, "path"))
+                path = JsonPath.of(written)
             except ValueError as exc:
                 raise self.wrong(members["path"], str(exc)) from exc
             value = self.value(members.get("value"))

@@ -106,6 +106,7 @@ def test_every_form_is_read(tmp_path: Path) -> None:
         ("most: 3", "most: &a [*a]", 4, "nested deeper"),
         ("operator: is_null", "operator: is_no", 11, "unknown operator is_no; known: equals"),
         ("equals, value: Ada", "equals", 9, "equals needs a value"),
+        ("{path: $.account, operator", "{operator", 12, "path is missing, or is not text"),
         ("path: $.result.note", "path: $.result[?(@.a)]", 10, "cannot be read at '[?(@.a)]'"),
         ("response:", "answer:", 8, "unknown name answer in expectations; known: response, variables"),
         (f"variables: {PLAN}", "variables: 3", 5, "variables must be an object"),
