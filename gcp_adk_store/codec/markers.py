@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from google.genai import types
+
 from gcp_adk_store.codec.encode import decode_ref
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.appends import REDACTED_KEY, replaced_by
@@ -94,6 +96,12 @@ def _is_usage(value: object) -> bool:
     if isinstance(value, (dict, list)):
         return all(map(_is_usage, value.values() if isinstance(value, dict) else value))
     return _is_number(value) or (isinstance(value, str) and _ENUM.fullmatch(value) is not None)
+
+
+def counted(usage: types.GenerateContentResponseUsageMetadata) -> types.GenerateContentResponseUsageMetadata:
+    """Return *usage* as a marker keeps it: without parts that have other words, such as a new modality."""
+    parts = usage.model_dump(mode="json", warnings=False)
+    return usage.model_copy(update={name: None for name, part in parts.items() if not _is_usage(part)})
 
 
 def _is_ref(value: object) -> bool:

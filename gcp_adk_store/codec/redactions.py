@@ -3,7 +3,8 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from types import NoneType
+from typing import Any, Final, Self
 
 from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
@@ -32,6 +33,15 @@ class Replaced:
     """Its hash, in hex digits."""
     marker: str | None
     """The SHA-256 of the marker in its place, in hex digits; ``None`` if a release before 0.2 redacted it."""
+
+    @classmethod
+    def read(cls, noted: Mapping[str, Any]) -> Self:
+        """Return what an audit has *noted*; a ``TypeError`` if a value is of another kind."""
+        found = cls(noted["position"], noted["sha256"], noted.get("marker"))
+        kinds = int, str, str if found.marker is not None else NoneType
+        if (type(found.position), type(found.sha256), type(found.marker)) != kinds:
+            raise TypeError
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +105,8 @@ def audit_in(text: str) -> AuditedRedaction | None:
         return AuditedRedaction(
             event_id=str(audit["event_id"]),
             reason=str(audit["reason"]),
-            events=[Replaced(one["position"], one["sha256"], one.get("marker")) for one in audit["events"]],
-            state_keys=[*audit["state_keys"]],
+            events=[Replaced.read(one) for one in audit["events"]],
+            state_keys=[*map(str, audit["state_keys"])],
         )
     except (TypeError, ValueError, KeyError, AttributeError, RecursionError):
         return None  # what an app wrote

@@ -331,6 +331,42 @@ async def test_what_an_app_writes_is_never_taken_for_a_marker(store: Store) -> N
     assert (3, None, ()) == (proof.events, proof.broken, proof.redacted)
 
 
+@pytest.mark.parametrize("noted", [{"position": "0"}, {"sha256": ["ab"]}], ids=str)
+async def test_what_an_app_notes_as_a_redaction_takes_no_proof(store: Store, noted: dict[str, Any]) -> None:
+    """It is an event like others, whatever the kinds of its values."""
+    events = [{"position": 0, "sha256": "ab", **noted}]
+    note = {"event_id": "e0", "reason": "why", "state_keys": [], "events": events}
+    session = await store.sessions.create_session(**WHO)
+    metadata = {"adk_store_redaction": note}
+    for author in ("user", "gcp_adk_store"):
+        event = Event(id=author, author=author, custom_metadata=metadata)
+        await store.sessions.append_event(session, event)
+
+    assert [] == [each async for each in store.check(app_name="app")]
+    await store.redact_event(**WHO, event_id="gcp_adk_store", **WHY)
+    proof = await store.verify_session(**WHO)
+
+    assert (None, [True]) == (proof.broken, [one.is_bound for one in proof.redacted])
+
+
+@pytest.mark.filterwarnings("ignore:new one is not a valid")
+async def test_an_event_is_redacted_whose_usage_has_a_word_that_this_release_does_not_know(
+    store: Store,
+) -> None:
+    """Its marker counts the tokens, and leaves the word out."""
+    usage = types.GenerateContentResponseUsageMetadata(
+        prompt_token_count=7,
+        prompt_tokens_details=[types.ModalityTokenCount.model_validate({"modality": "new one"})],
+    )
+    session = await store.sessions.create_session(**WHO)
+    await store.sessions.append_event(session, Event(id="e0", author="agent", usage_metadata=usage))
+
+    await store.redact_event(**WHO, event_id="e0", **WHY)
+
+    marker, _ = await events_of(store)
+    assert types.GenerateContentResponseUsageMetadata(prompt_token_count=7) == marker.usage_metadata
+
+
 async def test_what_reports_a_redaction_is_not_redacted(store: Store) -> None:
     """Without it, the marker would have no proof."""
     await fill(store)

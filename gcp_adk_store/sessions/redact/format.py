@@ -8,7 +8,7 @@ from google.genai import types
 
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.encode import EncodedEvent, FieldValue, encode_state, referring
-from gcp_adk_store.codec.markers import REMOVED, TEXT
+from gcp_adk_store.codec.markers import REMOVED, TEXT, counted
 from gcp_adk_store.codec.redactions import encoded_whole
 from gcp_adk_store.codec.writes import Document, Write, update
 from gcp_adk_store.model.appends import REDACTED_KEY, as_marker, digests_of, hash_of, step
@@ -42,7 +42,7 @@ def marker_of(
         branch=event.branch,
         content=_shape_of(event),
         long_running_tool_ids=event.long_running_tool_ids,
-        usage_metadata=event.usage_metadata,
+        usage_metadata=event.usage_metadata and counted(event.usage_metadata),
         model_version=event.model_version,
         custom_metadata={REDACTED_KEY: note},
         actions=EventActions(
