@@ -233,7 +233,7 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:  # noqa: PLR0911
             return [map_texts(item, change) for item in value]
         case tuple() | set() | frozenset():
             kind = next(kind for kind in (tuple, set, frozenset) if isinstance(value, kind))
-            return kind(map_texts(item, change) for item in value)
+            return grouped(kind, [map_texts(item, change) for item in value])
         case BaseModel():
             fields = {**value.__dict__, **(value.model_extra or {})}
             return value.model_copy(
@@ -242,6 +242,14 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:  # noqa: PLR0911
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {one.name: map_texts(getattr(value, one.name), change) for one in dataclasses.fields(value)}
     return value
+
+
+def grouped(kind: Callable[[list[Any]], Any], items: list[Any]) -> Any:
+    """Return *items* as a *kind* of group, or as they are if no set holds one: a dataclass became a map."""
+    try:
+        return kind(items)
+    except TypeError:
+        return items
 
 
 def fields_of(model: BaseModel, **how: Any) -> dict[str, Any]:

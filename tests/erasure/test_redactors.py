@@ -42,7 +42,7 @@ class Person(BaseModel):
     id: str = CANARY
 
 
-@dataclass
+@dataclass(frozen=True)
 class Note:
     """What JSON makes a map of."""
 
@@ -79,7 +79,7 @@ def everywhere() -> Event:
         author="agent",
         content=types.Content(role="model", parts=parts),
         error_message=CANARY,
-        custom_metadata={"note": CANARY, "of": [Person(), Note()]},
+        custom_metadata={"note": CANARY, "of": [Person(), {Note()}]},
         output={"said": [CANARY, deque([CANARY])]},
         input_transcription=types.Transcription(text=CANARY),
         actions=EventActions(

@@ -441,11 +441,20 @@ class Note:
     tags: dict[str, int]
 
 
-def test_values_that_json_changes_keep_their_texts() -> None:
-    """Tuples and dataclasses become lists and maps, as without halves."""
-    kept, warnings = persistent({"k": Note(text=HALF, tags={HALF: 1}), HALF: ({PAIR: 1, EMOJI: 2},)})
+@dataclass(frozen=True)
+class Tag:
+    """A value that a set holds, unlike the map that it becomes."""
 
-    assert {"k": {"text": HALF, "tags": {HALF: 1}}, HALF: [{PAIR: 1, EMOJI: 2}]} == kept
+    text: str
+
+
+def test_values_that_json_changes_keep_their_texts() -> None:
+    """Tuples, sets and dataclasses become lists and maps, as without halves."""
+    given = {"k": Note(text=HALF, tags={HALF: 1}), HALF: ({PAIR: 1, EMOJI: 2},), "s": {Tag(HALF)}}
+    kept, warnings = persistent(given)
+
+    maps = {"k": {"text": HALF, "tags": {HALF: 1}}, HALF: [{PAIR: 1, EMOJI: 2}], "s": [{"text": HALF}]}
+    assert maps == kept
     assert [] == warnings
 
 

@@ -21,7 +21,7 @@ from gcp_adk_store.codec.turns import content_of
 from gcp_adk_store.errors import InvalidInputError, RedactorError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.model.internal_metadata import breaks_stamps, stamps_of
-from gcp_adk_store.model.json_values import Bounds, fields_of
+from gcp_adk_store.model.json_values import Bounds, fields_of, grouped
 from gcp_adk_store.model.state import own, persistent
 
 logger = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ def map_values(value: Any, change: Callable[[str], str]) -> Any:  # noqa: PLR091
         case tuple():
             return tuple(map_values(item, change) for item in value)
         case set() | frozenset():
-            return type(value)(map_values(item, change) for item in sorted(value, key=repr))
+            return grouped(type(value), [map_values(item, change) for item in sorted(value, key=repr)])
         case BaseModel():
             fields = {**value.__dict__, **(value.model_extra or {})}
             names = _NAMES if type(value).__module__.startswith(_OF_ADK) else frozenset()
