@@ -123,12 +123,16 @@ def create_app(
     """
     if isinstance(hosts, str):
         raise InvalidInputError("hosts is a text, it must be a list of hosts")
+    hosts = tuple(hosts)
+    for host in hosts:
+        if not isinstance(host, str):
+            raise InvalidInputError(f"hosts has a {type(host).__name__}, it must be a list of hosts")
     site = Site(store, authorize=authorize, reveal=reveal, allow_writes=allow_writes, where=where)
     app = FastAPI(title="gcp-adk-store inspector", docs_url=None, redoc_url=None, openapi_url=None)
     for page in (*PAGES, *(WRITES if allow_writes else ())):
         app.router.routes.append(Route(page.path, _answering(site, page), methods=page.methods))
     app.router.routes.append(Route("/static/{name}", _static, methods=["GET"]))
-    app.add_middleware(Guard, hosts=tuple(hosts))
+    app.add_middleware(Guard, hosts=hosts)
     return app
 
 

@@ -272,11 +272,13 @@ class Wanted:
 
     def fits(self, event: Event) -> bool:
         """Return whether *event* has all of it."""
+        # JSON escapes quotes and line breaks, also those of arguments and results.
+        texts = {self.text.casefold(), json_text(self.text)[1:-1].casefold()}
         return (
             self.author in ("", event.author)
             and (not self.tool or self.tool in _tools(event))
             and (not self.errors or failed(event))
-            and (not self.text or any(self.text.casefold() in each.casefold() for each in _texts(event)))
+            and (not self.text or any(text in each.casefold() for each in _texts(event) for text in texts))
         )
 
 

@@ -3,7 +3,8 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from inspect import isawaitable
 from typing import Any, Final
 
 from google.auth.exceptions import GoogleAuthError
@@ -96,7 +97,7 @@ class IapAuthorization:
         audience: str,
         *,
         emails: Collection[str] | None = None,
-        may_see: Callable[[str, str | None, str | None], bool] | None = None,
+        may_see: Callable[[str, str | None, str | None], bool | Awaitable[bool]] | None = None,
         certs_url: str = CERTS_URL,
     ) -> None:
         """Prepare the check; nothing is contacted before the first request.
@@ -105,7 +106,7 @@ class IapAuthorization:
             audience: The one of the JWT, such as ``/projects/NUMBER/global/backendServices/ID``.
             emails: Who may see the store; by default everybody whom IAP lets through.
             may_see: Called with the email, the app and the user of a page; returns whether the one may see
-                the other. By default all.
+                the other. It may be a coroutine function. By default all.
             certs_url: Address of the public keys.
 
         Raises:
@@ -130,7 +131,8 @@ class IapAuthorization:
         email = str(claims.get("email", "")).lower() if claims is not None else ""
         if not email or (self._emails is not None and email not in self._emails):
             return False
-        return self._may_see is None or self._may_see(email, app, user)
+        allowed = self._may_see is None or self._may_see(email, app, user)
+        return await allowed if isawaitable(allowed) else allowed
 
     def _claims(self, token: str) -> Mapping[str, Any] | None:
         """Return what a valid *token* says; ``None`` for any other."""

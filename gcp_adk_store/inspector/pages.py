@@ -20,7 +20,7 @@ from gcp_adk_store.inspector.masking import (
     table_of,
     text_of,
 )
-from gcp_adk_store.inspector.site import RefusedRequestError, Visit, answer_stream, time_of
+from gcp_adk_store.inspector.site import MAX_FORM, RefusedRequestError, Visit, answer_stream, time_of
 from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.model.keys import moment
 from gcp_adk_store.sessions.describe.decide import SessionInfo
@@ -138,7 +138,8 @@ async def reveal(visit: Visit) -> Response:
         raise RefusedRequestError(
             403, "This inspector does not let readers choose whether content is masked."
         )
-    return visit.choose_reveal(revealed=visit.given.get("to") == "show", back=visit.text("back") or "")
+    back = visit.text("back", most=MAX_FORM) or ""
+    return visit.choose_reveal(revealed=visit.given.get("to") == "show", back=back)
 
 
 def _row(info: SessionInfo, mask: Mask) -> dict[str, Any]:

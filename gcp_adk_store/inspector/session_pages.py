@@ -212,7 +212,8 @@ async def search(visit: Visit) -> Response:
 
 async def compare(visit: Visit) -> Response:
     """Show two sessions of an app side by side; 2 reads of each, and 1 for each segment of 100 events."""
-    other = visit.place.within(user=visit.text("other_user") or visit.place.user, session=visit.text("other"))
+    user = visit.given.get("other_user", visit.place.user)  # the empty text is an id, too
+    other = visit.place.within(user=user, session=visit.text("other"))
     await visit.site.require_authorized(visit.request, other.app, other.user)
     order: Order = "oldest" if visit.text("order") == "oldest" else "newest"
 

@@ -31,7 +31,8 @@ Reveal = Literal["asked", "always", "never"]
 _REVEAL: Final = "adk_inspector_reveal"
 _CSRF: Final = "adk_inspector_csrf"
 _CSRF_CHARACTERS: Final = 43
-_MAX_FORM: Final = 64 * 1024
+MAX_FORM: Final = 64 * 1024
+"""Bytes."""
 _MAX_CURSOR: Final = 12_000
 """Characters: a path of Firestore has 6 kB at most."""
 
@@ -222,8 +223,8 @@ class Site:
         given: Mapping[str, Any] = request.query_params
         if request.method == "POST":
             size = request.headers.get("content-length", "")
-            if not re.fullmatch("[0-9]{1,5}", size) or int(size) > _MAX_FORM:
-                raise RefusedRequestError(413, f"A form has at most {_MAX_FORM} bytes, and says how many.")
+            if not re.fullmatch("[0-9]{1,5}", size) or int(size) > MAX_FORM:
+                raise RefusedRequestError(413, f"A form has at most {MAX_FORM} bytes, and says how many.")
             given = await request.form(max_files=0, max_fields=50)
         place = Place.of({name: value for name, value in given.items() if isinstance(value, str)})
         kept = request.cookies.get(_CSRF, "")

@@ -124,9 +124,15 @@ async def test_people_are_chosen_by_their_email(store: Store, keys: FileServer) 
     only_ada = IapAuthorization(AUDIENCE, emails=["ada@Example.com"], certs_url=keys.url)
     nothing = IapAuthorization(AUDIENCE, may_see=lambda *asked: asked[1] is not None, certs_url=keys.url)
 
+    async def nobody(_email: str, _app: str | None, _user: str | None) -> bool:
+        return False
+
     assert [403] == await statuses(store, only_bob, signed())
     assert [200] == await statuses(store, only_ada, signed())
     assert [403] == await statuses(store, nothing, signed())
+    assert [403] == await statuses(
+        store, IapAuthorization(AUDIENCE, may_see=nobody, certs_url=keys.url), signed()
+    )
 
 
 async def test_keys_that_cannot_be_had_let_nobody_through(store: Store) -> None:

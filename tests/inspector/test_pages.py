@@ -362,10 +362,15 @@ async def test_a_timeline_of_many_turns_has_pages(
     assert len(marks) > 2
 
 
-@pytest.mark.usefixtures("calm")
-async def test_a_search_shows_the_events_that_have_what_is_asked_for(app: FastAPI) -> None:
-    """Texts without regard to case, results of tools and messages of errors too."""
+async def test_a_search_shows_the_events_that_have_what_is_asked_for(
+    store: Store, calm: Session, app: FastAPI
+) -> None:
+    """Texts without regard to case, arguments and results of tools and messages of errors too."""
+    arguments = {"text": 'a "quoted"\nword'}
+    call = types.Part(function_call=types.FunctionCall(name="note", args=arguments))
+    await store.sessions.append_event(calm, Event(author="agent", content=types.ModelContent([call])))
     searches: list[tuple[dict[str, Any], int]] = [
+        ({"q": 'A "Quoted"\nWord'}, 1),
         ({"q": "OSLO"}, 12),
         ({"q": "oslo", "author": "user"}, 0),
         ({"tool": "find_parcel"}, 12),
@@ -376,7 +381,7 @@ async def test_a_search_shows_the_events_that_have_what_is_asked_for(app: FastAP
     for asked, found in searches:
         page = await seen(app, "search", {**CALM_PLACE, **asked})
 
-        assert f"{found} of 25 events {'has' if found == 1 else 'have'} it." in page.text, asked
+        assert f"{found} of 26 events {'has' if found == 1 else 'have'} it." in page.text, asked
         assert found == len(page.all("article")), asked
 
 
@@ -424,11 +429,14 @@ async def test_a_fork_stands_beside_its_source(calm: Session, store: Store, app:
     of_fork = {"app": "support", "user": "bob", "session": "fork"}
     shown = await seen(app, "session", of_fork)
     alone = await seen(app, "event", {**of_fork, "event": odd.id})
+    await store.sessions.create_session(app_name="support", user_id="", session_id="of nobody")
+    of_nobody = await seen(app, "compare", {**CALM_PLACE, "other": "of nobody", "other_user": ""})
     guarded = create_app(store, authorize=lambda request, app, user: user != "bob")  # noqa: ARG005
     async with client_of(guarded) as client:
         refused = await client.get("/compare", params={**CALM_PLACE, "other": "fork", "other_user": "bob"})
 
     assert "20 events are the same" in page.text
+    assert "/session?app=support&user=&session=of+nobody" in of_nobody.links()
     assert "Cancel it" in page.text
     assert "half \ufffd" in alone.text
     assert 6 == len(page.all("article"))

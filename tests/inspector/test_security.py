@@ -261,6 +261,16 @@ async def test_no_form_leads_a_browser_away(masked: FastAPI) -> None:
     assert [(303, "/")] * len(addresses) == [(each.status_code, each.headers["location"]) for each in answers]
 
 
+async def test_a_reader_of_a_page_with_a_long_address_comes_back_to_it(masked: FastAPI) -> None:
+    """As of ids that are not ASCII, each byte of which takes three characters."""
+    async with client_of(masked) as client:
+        page = Read((await client.get("/sessions", params={"app": "a", "user": "\u3042" * 500})).text)
+        form = {each["name"]: each["value"] for each in page.all("input") if each.get("type") == "hidden"}
+        answer = await client.post("/reveal", data={**form, "to": "show"}, headers=ORIGIN)
+
+    assert (303, form["back"]) == (answer.status_code, answer.headers["location"])
+
+
 async def test_every_route_asks_whether_it_may_answer(store: Store, hostile: Session) -> None:
     """With the app and the user of its address; one that is refused shows nothing of the store."""
     assert hostile.id
@@ -536,6 +546,7 @@ async def test_no_page_writes_unless_that_is_allowed(masked: FastAPI, calm: Sess
     [
         ({"authorize": None}, "authorize must be a function, not NoneType"),
         ({"hosts": "admin.example.com"}, "hosts is a text, it must be a list of hosts"),
+        ({"hosts": [None]}, "hosts has a NoneType, it must be a list of hosts"),
         ({"reveal": "Always"}, "reveal is 'Always', it must be 'asked', 'always' or 'never'"),
         ({"allow_writes": "no"}, "allow_writes must be True or False, not str"),
     ],
