@@ -1,5 +1,6 @@
 """Give applications the store by HTTP: histories, forks, links to artifacts, redaction, erasure."""
 
+import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -19,7 +20,7 @@ from gcp_adk_store.adk_server.following import Authorize, Followers, require_all
 from gcp_adk_store.adk_server.services import only_store
 from gcp_adk_store.artifacts.owners import Which
 from gcp_adk_store.artifacts.uploads import SignedUpload
-from gcp_adk_store.errors import SessionMissingError, StoreError
+from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoreError
 from gcp_adk_store.kernel.calls import checks_arguments
 from gcp_adk_store.model.erasures import ErasureProgress
 from gcp_adk_store.model.history import Point, Redaction
@@ -28,6 +29,8 @@ from gcp_adk_store.model.keys import values_by_name
 from gcp_adk_store.sessions.describe.decide import SessionInfo, UnreadableSession
 from gcp_adk_store.sessions.listing.usage import SessionUsage
 from gcp_adk_store.store import Store
+
+logger = logging.getLogger(__name__)
 
 
 class _Fields(BaseModel):
@@ -221,8 +224,10 @@ def add_store_routes(
         What follows sessions now; ``close()`` ends the streams.
 
     Raises:
-        InvalidInputError: an argument is of another kind.
+        InvalidInputError: an argument is of another kind, or *prefix* begins without a slash, or ends with one.
     """
+    if prefix and (not prefix.startswith("/") or prefix.endswith("/")):
+        raise InvalidInputError(f"prefix is {prefix!r}, it must be empty or such as {PREFIX!r}")
     routes = _Routes(authorize, store)
     followers = Followers(authorize=authorize, sessions=lambda: routes.store.sessions)
     stream = Route(f"{prefix}{_SESSION}/follow", endpoint=followers, methods=["GET"])
@@ -397,6 +402,7 @@ class _Routes:
                     else:
                         yield b"event: receipt\ndata: %s\n\n" % step.to_json().encode()
             except StoreError as exc:
+                logger.warning("%s: %s", type(exc).__name__, exc)
                 yield b'event: error\ndata: {"error": "%s"}\n\n' % type(exc).__name__.encode()
             finally:
                 await steps.aclose()

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from gcp_adk_store import settings
 from gcp_adk_store.adk_server.uris import (
     artifact_service_arguments,
     memory_service_arguments,
@@ -223,13 +224,16 @@ def only_store() -> Store:
     """
     with _guard:
         artifacts = [service for _, service in _made if isinstance(service, ArtifactService)]
-        places = {_place_of(asked) for asked, service in _made if not isinstance(service, ArtifactService)}
+        others = [asked for asked, service in _made if not isinstance(service, ArtifactService)]
+    places = {_place_of(asked) for asked in others}
+    # One that names no project has that of the environment, or of the credentials, which nobody knows yet.
+    projects = {asked.get("project") or settings.default_project() for asked in others} - {None}
     if len(artifacts) > 1:
         raise RuntimeError(f"this process uses {len(artifacts)} artifact services of URIs; pass store=")
-    if len(places) > 1:
+    if (count := max(len(places), len(projects))) > 1:
         raise RuntimeError(
-            f"the URIs of this process keep sessions, memories and tasks in {len(places)} places, and a "
-            "store has one; pass store=, or give them one database and prefix"
+            f"the URIs of this process keep sessions, memories and tasks in {count} places, and a store has "
+            "one; pass store=, or give them one project, database and prefix"
         )
     return Store(sessions=only_session_service("store"), artifacts=artifacts[0] if artifacts else None)
 

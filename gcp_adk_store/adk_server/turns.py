@@ -75,7 +75,9 @@ class _OneTurn:
         self._options = options
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
+        path, root = scope.get("path", ""), scope.get("root_path", "")
+        if path.startswith(f"{root}/"):  # a proxy may have removed it
+            path = path.removeprefix(root)
         if scope["type"] == "http" and scope["method"] == "POST" and path in _OF_MESSAGES:
             body, receive = await _read(receive)
             ids, serve = _ids_of(body), self._answer

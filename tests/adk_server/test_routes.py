@@ -255,6 +255,23 @@ async def test_a_user_is_erased_with_a_receipt(client: httpx.AsyncClient, store:
     assert await store.sessions.get_session(**WHO) is None
 
 
+async def test_an_erasure_that_fails_has_its_reason_in_the_log_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client sees the error's name."""
+    async with Store.local(tmp_path) as damaged:
+        (tmp_path / "store.sqlite3").write_text("no database " * 1000)
+        add_store_routes(app := FastAPI(), authorize=authorize, store=damaged)
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://app", headers={"x-user": "ada"}
+        ) as client:
+            stream = (await client.delete(ADA)).text
+
+    assert 'event: error\ndata: {"error": "InvalidInputError"}\n\n' == stream
+    assert f"{tmp_path}" in caplog.text
+
+
 def described(app: FastAPI) -> dict[tuple[str, str], dict[str, Any]]:
     """Return what OpenAPI has of the routes, by method and path."""
     return {
@@ -354,10 +371,17 @@ async def test_an_app_without_uris_is_told_which_argument_it_lacks(
     assert (500, False) == (answer.status_code, "URI" in answer.text)
 
 
-async def test_routes_on_uris_of_several_places_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("sessions", "memories"),
+    [
+        ("firestore+local:///nowhere?prefix=one", "firestore+local:///nowhere"),
+        ("firestore://project-one", "firestore://project-two"),
+    ],
+)
+async def test_routes_on_uris_of_several_places_are_refused(sessions: str, memories: str) -> None:
     """An erasure would leave the memories, and its receipt would not say so."""
-    session_service(f"firestore+local://{tmp_path}?prefix=one")
-    memory_service(f"firestore+local://{tmp_path}")
+    session_service(sessions)
+    memory_service(memories)
     add_store_routes(app := FastAPI(), authorize=authorize)
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(
@@ -372,6 +396,8 @@ async def test_routes_on_uris_of_several_places_are_refused(tmp_path: Path) -> N
     ("add", "given", "says"),
     [
         (add_store_routes, {"authorize": None}, "authorize must be a function, not NoneType"),
+        (add_store_routes, {"authorize": authorize, "prefix": "store"}, "prefix is 'store', it must be"),
+        (add_store_routes, {"authorize": authorize, "prefix": "/store/"}, "prefix is '/store/', it must be"),
         (follow_sessions, {"authorize": "me"}, "authorize must be a function or None, not str"),
         (follow_sessions, {"authorize": None, "heartbeat_s": "9"}, "heartbeat_s must be a number, not str"),
         (one_turn_at_a_time, {"wait_s": "9"}, "wait_s must be a number, not str"),

@@ -89,12 +89,19 @@ def client_of(app: FastAPI) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=60)
 
 
-@pytest.mark.parametrize(("path", "also"), [("/run", {}), ("/run_sse", {"session_id": "none"})])
+@pytest.mark.parametrize(
+    ("path", "also", "root"), [("/run", {}, "/r"), ("/run_sse", {"session_id": "none"}, "")]
+)
 async def test_a_request_during_another_turn_is_asked_to_try_later(
-    serve: Serve, elsewhere: Store, path: str, also: dict[str, str]
+    serve: Serve, elsewhere: Store, path: str, also: dict[str, str], root: str
 ) -> None:
-    """By status 409 with a time; after that turn it is served as ever. Of two notations, ADK's counts."""
-    async with client_of(serve()) as client:
+    """By status 409 with a time; after that turn it is served as ever. Of two notations, ADK's counts.
+
+    Also below a prefix that a proxy removes, and that is no folder of the path.
+    """
+    app = serve()
+    app.root_path = root
+    async with client_of(app) as client:
         async with elsewhere.turns.hold(**WHO):
             refused = await client.post(path, json={**TURN, **also})
             assert 409 == refused.status_code
