@@ -224,7 +224,7 @@ def add_store_routes(
         What follows sessions now; ``close()`` ends the streams.
 
     Raises:
-        InvalidInputError: an argument is of another kind, or *prefix* begins without a slash, or ends with one.
+        InvalidInputError: an argument is of another kind, or *prefix* is no path such as the default one.
     """
     if prefix and (not prefix.startswith("/") or prefix.endswith("/")):
         raise InvalidInputError(f"prefix is {prefix!r}, it must be empty or such as {PREFIX!r}")
