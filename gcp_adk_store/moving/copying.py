@@ -363,6 +363,8 @@ class _Copying:
             report.add(kind, says, user=listed.user_id, session=listed.session_id)
         if outcome.entry is not None:
             self.ledger.finish(listed.user_id, listed.session_id, outcome.entry, listed=self.report.passes)
+        elif outcome.did and not self.copies.dry_run:
+            self.ledger.forget(listed.user_id, listed.session_id)
 
     async def _finish_user(self) -> None:
         """Give the state of the last user, and of the app, the values of the source."""

@@ -213,9 +213,13 @@ class SessionCopies:
         outcome.lacks_times = record.header.create_time is None or not target.keeps_times
 
     async def _verify(self, outcome: Outcome, record: Record, passing: Passing) -> None:
-        """Read the session in the target again, and compare its digest with that of what was read."""
+        """Read the session in the target again, and compare its digest with that of what was read.
+
+        One that lacks events is not finished: the next call looks at it again.
+        """
         async with self.target.open(record.header.key) as there:
             if there is None:
+                outcome.entry = None
                 outcome.notes.append(("differs", "the target does not have it"))
                 return
             found = Passing(there.events, in_order=not self.target.traits.sorts_by_time)
@@ -223,6 +227,7 @@ class SessionCopies:
             state = canonical_state(there.header.state)
             has_other_title = self._has_other_title(record.header, there.header)
         if not passing.same(found):
+            outcome.entry = None
             counts = f"the target has {found.digest.events} events, the source {passing.digest.events}"
             outcome.notes.append(("differs", f"{counts}; their digests differ"))
         elif state != canonical_state(record.header.state):
