@@ -4,7 +4,9 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, Self
+from typing import Any, Literal, Self
+
+from google.adk.artifacts import BaseArtifactService
 
 from gcp_adk_store.artifacts.versions import ArtifactVersions, is_tombstone
 from gcp_adk_store.codec.names import (
@@ -267,6 +269,18 @@ def fields_of_copy(
             extra=telemetry.log_fields(),
         )
         return encode(stored.bare())
+
+
+async def names_for(service: BaseArtifactService, **ids: Any) -> list[str]:
+    """Return the artifacts that a session sees; where no artifact can have its id, those of its user.
+
+    Raises:
+        InvalidInputError: no artifact can have the id of the app or the user.
+    """
+    try:
+        return await service.list_artifact_keys(**ids)
+    except InvalidInputError:
+        return await service.list_artifact_keys(**{**ids, "session_id": None})
 
 
 def scope_of(key: SessionKey) -> ArtifactScope | None:

@@ -114,6 +114,8 @@ async def _known(session: str, place: Mapping[str, str | None]) -> tuple[set[str
     if len(ids) != len(IDS):
         raise CannotLookError(f"--session {session} must be APP/USER/ID; write a / in an id as %2F")
     key: dict[str, Any] = dict(zip(IDS, ids, strict=True))
+    from gcp_adk_store.artifacts.owners import names_for  # noqa: PLC0415  # brings half of ADK
+
     async with open_store(place, needs_project=False) as at:
         found = await at.store.sessions.get_session(**key)
         if found is None:
@@ -125,7 +127,6 @@ async def _known(session: str, place: Mapping[str, str | None]) -> tuple[set[str
         names: set[str] | None = None
         if at.store.has_artifacts:
             names = set()
-            for scope in (key, {**key, "session_id": None}):
-                with suppress(InvalidInputError):  # artifacts cannot have these ids
-                    names |= {*await at.store.artifacts.list_artifact_keys(**scope)}
+            with suppress(InvalidInputError):  # artifacts cannot have this user's id
+                names = {*await names_for(at.store.artifacts, **key)}
     return set(found.state), names

@@ -8,6 +8,7 @@ from google.adk.artifacts.base_artifact_service import ArtifactVersion
 from starlette.responses import Response
 
 from gcp_adk_store.artifacts.files import ArtifactReader
+from gcp_adk_store.artifacts.owners import names_for
 from gcp_adk_store.artifacts.versions import StoredArtifactVersion
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
 from gcp_adk_store.inspector.conversation import difference, price_of_writes
@@ -190,7 +191,7 @@ _START: Final = 64
 
 async def artifacts(visit: Visit) -> Response:
     """List the artifacts of a session and of its user; 2 listings, and 1 for each artifact of the page."""
-    names = await visit.site.store.artifacts.list_artifact_keys(**visit.place.ids)
+    names = await names_for(visit.site.store.artifacts, **visit.place.ids)
     first = min(visit.number("first", 0), len(names))
     shown = names[first : first + ARTIFACTS_PER_PAGE]
     service = visit.site.store.artifacts

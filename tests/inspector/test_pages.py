@@ -552,6 +552,18 @@ async def test_artifacts_are_listed_with_their_newest_versions(
     assert (3, 2) == tuple(len(each.all("tr")) - 1 for each in (first, last))
 
 
+async def test_a_session_that_can_have_no_artifacts_shows_those_of_its_user(
+    store: Store, app: FastAPI
+) -> None:
+    """ADK has ids for sessions that it has not for artifacts."""
+    of: dict[str, Any] = {"app_name": "support", "user_id": "ada", "session_id": "c:1"}
+    await store.sessions.create_session(**of)
+    await store.artifacts.save_artifact(**of, filename="user:photo", artifact=types.Part(text="of Ada"))
+    page = await seen(app, "artifacts", {"app": "support", "user": "ada", "session": "c:1"})
+
+    assert "user:photo" in page.text
+
+
 @pytest.mark.usefixtures("calm")
 async def test_a_version_before_those_that_are_listed_has_a_page(
     app: FastAPI, monkeypatch: pytest.MonkeyPatch
