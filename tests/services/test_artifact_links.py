@@ -137,6 +137,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"expiration": datetime.fromisoformat("2020-01-01")}, OVER),
     ({"expiration": "tomorrow"}, "expiration must be a datetime or a timedelta or a whole number"),
     ({"method": 5}, "method must be a string, not int"),
+    ({"method": ""}, "method '' is no HTTP method"),
+    ({"method": "GET\n"}, "is no HTTP method"),
     # Who signs is not the caller's to say: an application may hand options on that came with a request.
     ({"credentials": "x"}, "credentials cannot be passed"),
     ({"access_token": "x"}, "access_token cannot be passed"),

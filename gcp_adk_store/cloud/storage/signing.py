@@ -61,6 +61,8 @@ class UrlSigner:
                 f"{', '.join(sorted(given))} cannot be passed; credentials= and "
                 "signing_service_account= of the service say who signs"
             )
+        if not (method.isascii() and method.isalpha()):
+            raise InvalidInputError(f"method {ascii(method)[:40]} is no HTTP method")
         is_v2 = (options or {}).get("version") == "v2"
         if _seconds_left(expiration, is_unix=is_v2) < 1:
             raise InvalidInputError(f"expiration is over: {expiration}; give a later one")
