@@ -133,7 +133,8 @@ class _Scale:
             self.size += len(item)
         elif isinstance(item, dict):
             for key in item:
-                self._add_key(key)
+                if isinstance(key, str):
+                    self._add_text(key)
             return self._add_container(item, item.values(), depth)
         elif isinstance(item, (list, tuple, set, frozenset)):
             return self._add_container(item, item, depth)
@@ -145,13 +146,11 @@ class _Scale:
             return self._add_container(item, fields, depth)
         return 0
 
-    def _add_key(self, key: Any) -> None:
-        if isinstance(key, str):
-            self._add_text(key)
-        elif self._bounds.text_keys:
-            raise self._refused(f"a key that is no text: {type(key).__name__}", "make it one")
-
     def _add_container(self, container: Any, items: Collection[Any], depth: int) -> int:
+        if self._bounds.text_keys and isinstance(container, dict):
+            for key in container:
+                if not isinstance(key, str):
+                    raise self._refused(f"a key that is no text: {type(key).__name__}", "make it one")
         values, size, height = self._known.get(id(container), (0, 0, 0))
         if depth + max(height, 1) > self._max_depth:
             raise self._refused(
