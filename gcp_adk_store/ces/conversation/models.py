@@ -309,7 +309,7 @@ def _response(reply: Any, number: int) -> LlmResponse:
             return LlmResponse.model_validate_json(json.dumps(reply))
         if not reply or set(reply) - {"text", "calls"}:
             raise ValueError("it may have text and calls, or content")  # noqa: TRY301  # as of what it calls
-        parts = [types.Part(text=str(reply["text"]))] if "text" in reply else []
+        parts = [] if reply.get("text") is None else [types.Part(text=str(reply["text"]))]
         for call in reply.get("calls") or ():
             made = types.FunctionCall(name=str(call["name"]), args=dict(call.get("args") or {}))
             parts.append(types.Part(function_call=made))

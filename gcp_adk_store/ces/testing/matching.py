@@ -101,7 +101,7 @@ def _compares(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def compare(actual: Any, expected: Any) -> bool:
         for kind in (int | float, str):
             if isinstance(actual, kind) and isinstance(expected, kind):
-                return not isinstance(actual, bool) and holds(actual, expected)
+                return bool not in {type(actual), type(expected)} and holds(actual, expected)
         return False
 
     return compare
@@ -164,6 +164,7 @@ _TYPE: Final = "$matchType"
 _VALUE: Final = ("$matchValue", "value", "$originalValue")
 """Where an object with a match type may have what is expected."""
 _WORD: Final = re.compile(r"\w+")
+_SYMBOL: Final = regex.compile(r"\p{S}")
 _SPACE: Final = re.compile(r"\s+")
 _COUNT: Final = re.compile(r"\{\s*(\d+)")
 _COUNT_OF_GROUP: Final = re.compile(r"(?<![\]\w.])\{\s*(\d+)")
@@ -179,12 +180,14 @@ _PATTERN_S: Final = 0.5
 def similarity(actual: str, expected: str) -> float:
     """Return how much of the words of both texts is in both, from 0 to 1: ROUGE-1's F-measure.
 
-    Capitals and punctuation do not count, and neither does the order.
+    Capitals and punctuation do not count, and neither does the order. If neither has a word, symbols count,
+    such as emoji.
     """
-    one, other = (Counter(_WORD.findall(text.casefold())) for text in (actual, expected))
-    if not (one or other):
-        return 1.0
-    return 2 * (one & other).total() / (one.total() + other.total())
+    for kind in (_WORD, _SYMBOL):
+        one, other = (Counter(kind.findall(text.casefold())) for text in (actual, expected))
+        if one or other:
+            return 2 * (one & other).total() / (one.total() + other.total())
+    return 1.0
 
 
 def squeezed(text: str) -> str:

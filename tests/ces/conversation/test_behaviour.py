@@ -378,6 +378,7 @@ async def test_a_script_that_is_over_or_malformed_is_an_error(converse: Converse
     with pytest.raises(InvalidInputError, match="the script has 1 replies"):
         await conversation.say("b")
 
+    assert (await converse(converse.app({"root": {}}), [{"text": None, "calls": []}]).say("a")).text == ""
     no_lists: tuple[Any, ...] = (5, "Hello.", {"text": "Hello."})
     for replies in no_lists:
         with pytest.raises(InvalidInputError, match=f"a list, not {type(replies).__name__}"):

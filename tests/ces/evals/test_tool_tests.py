@@ -173,7 +173,7 @@ def test_other_paths_are_refused() -> None:
         ),
         ("greater_than", [(2, 1), (1.5, 1), ("b", "a")], [(1, 1), ("2", 1), (None, 1), (True, 0)]),
         ("less_than", [(1, 2)], [(1, 1), ([], 1)]),
-        ("length_equals", [("ab", 2), ({"a": 1}, 1), ([], 0)], [([], 1), (3, 1), ("a", "1")]),
+        ("length_equals", [("ab", 2), ({"a": 1}, 1), ([], 0)], [([], 1), (3, 1), ("a", "1"), ("a", True)]),
         ("length_greater_than", [("ab", 1)], [("ab", 2), (None, 0)]),
         ("length_less_than", [([], 1)], [([1], 1)]),
         ("is_null", [(None, None)], [(0, None), ("", None)]),
@@ -204,11 +204,13 @@ def expectation(operator: str, value: Any) -> Expectation:
         ("", "", 1.0),
         ("!", "", 1.0),
         ("yes", "no", 0.0),
+        ("\U0001f44d", "\U0001f44e", 0.0),
+        ("\U0001f44d!", "\U0001f44d", 1.0),
         ("no no no", "no", 0.5),
     ],
 )
 def test_texts_are_as_similar_as_their_words(actual: str, expected: str, score: float) -> None:
-    """Capitals, punctuation and the order do not count."""
+    """Capitals, punctuation and the order do not count; of texts without words, symbols do."""
     assert similarity(actual, expected) == pytest.approx(score)
     assert similarity(expected, actual) == pytest.approx(score)
 
