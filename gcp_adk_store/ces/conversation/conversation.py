@@ -240,10 +240,10 @@ class Conversation(Closing):
             variables: In place of the declared defaults, by name.
 
         Raises:
-            InvalidInputError: *variables* is not a mapping, or a name in it is not a string.
+            InvalidInputError: an argument is of another kind, or a name in *variables* is not a string.
             SessionExistsError: a session has that id.
         """
-        _require(Conversation.begin, variables=variables)
+        _require(Conversation.begin, user_id=user_id, session_id=session_id, variables=variables)
         state = {**self.agent.app.variables, **(variables or {})}
         made = await self._sessions.create_session(
             app_name=self.runner.app_name, user_id=user_id, session_id=session_id, state=state
@@ -295,6 +295,8 @@ class Conversation(Closing):
         place = SessionKey.of(key)
         if place.app != self.runner.app_name:
             raise InvalidInputError(f"the session {place} is not of the app {self.runner.app_name}")
+        if isinstance(said, types.Content) and not said.parts:
+            raise InvalidInputError("said has no part; give a text, or a content with parts")
         content = types.Content(role=USER, parts=[types.Part(text=said)]) if isinstance(said, str) else said
         message: dict[str, Any] = {"user_id": place.user, "session_id": place.session, "new_message": content}
         message["state_delta"] = dict(variables) if variables else None

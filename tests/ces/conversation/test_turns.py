@@ -294,6 +294,10 @@ async def test_a_message_of_another_kind_is_refused(converse: Converse, name: st
         Conversation(conversation.agent.app, 5, model="gemini-2.5-flash")  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="variables must be a mapping or None, not str"):
         await conversation.begin(variables="x")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="user_id must be a string, not int"):
+        await conversation.begin(user_id=5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="said has no part"):
+        await conversation.send(types.Content(role="user"), key)
     with pytest.raises(InvalidInputError, match="each name of variables must be a string, not int"):
         await conversation.send("Hi", key, variables={1: 2})  # type: ignore[dict-item]
     assert not (await stored(converse.sessions, key)).events
