@@ -59,7 +59,9 @@ _FREE: Final = frozenset(
 def check_configuration(app: AgentApp) -> Iterator[Finding]:
     """Yield what is wrong with the configuration of *app* that can be read; see ``problems`` for the rest."""
     files = Files(folder=app.folder, configs=dict(app.configs))
-    yield from _check_variables(files.config(app.folder / "app"))
+    whole = files.config(app.folder / "app")
+    yield from _check_variables(whole)
+    yield from _check_mentions(app.global_instruction, None, app, whole)
     parents: dict[str, str] = {}
     for agent in app.agents:
         config = files.config(app.folder / "agents" / agent.folder / agent.folder)
@@ -70,7 +72,7 @@ def check_configuration(app: AgentApp) -> Iterator[Finding]:
                 says = f"{child.name} is a child of {parent} too: the platform wants one parent"
                 yield config.found("CES609", says, "take it out of one of them", child.name)
         place = Config(agent.path, app.shown(agent.path), agent.instruction, {})
-        yield from _check_mentions(agent, app, place)
+        yield from _check_mentions(agent.instruction, agent, app, place)
     for config in files.configs.values():
         yield from _check_keys(config.members, config)
         yield from _check_headers(config)
@@ -128,17 +130,18 @@ def _check_names(agent: AgentSpec, app: AgentApp, config: Config) -> Iterator[Fi
     yield from config.unknown("CES604", "the child", children, by_names(app.agents), names)
 
 
-def _check_mentions(agent: AgentSpec, app: AgentApp, place: Config) -> Iterator[Finding]:
-    """Yield what the instruction of *agent* mentions that the app, or the agent, does not have."""
+def _check_mentions(text: str, agent: AgentSpec | None, app: AgentApp, place: Config) -> Iterator[Finding]:
+    """Yield what an instruction, of *agent* or of all, mentions that the app, or the agent, does not have."""
     tools = {name.casefold() for name in _tool_names(app)}
-    own = {name.casefold() for name in (*agent.tools, *app.tools_of(agent), *SYSTEM_TOOLS)}
+    listed = () if agent is None else (*agent.tools, *app.tools_of(agent), *SYSTEM_TOOLS)
+    own = {name.casefold() for name in listed}
     names = [each.name for each in app.agents]
-    for kind, name in dict.fromkeys(MENTION.findall(agent.instruction)):
+    for kind, name in dict.fromkeys(MENTION.findall(text)):
         if kind == "AGENT":
             yield from place.unknown("CES605", "the mentioned agent", [name], by_names(app.agents), names)
         elif name.casefold() not in tools:
             yield from place.unknown("CES605", "the mentioned tool", [name], (), app.tool_names)
-        elif name.casefold() not in own:
+        elif agent is not None and name.casefold() not in own:
             says = f"{{@TOOL: {name}}} is not among the tools of {agent.name}: its model cannot call it"
             yield place.found("CES606", says, "add it to the agent's tools, or take it out", name)
 

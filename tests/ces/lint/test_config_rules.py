@@ -83,6 +83,7 @@ def variable(kind: str, *, default: Any) -> dict[str, Any]:
         (SAYS, "Be kind.\n{@TOOL: lookup}\n", "CES605"),
         (SAYS, "Be kind.\n{@AGENT: sales}\n", "CES605"),
         (SAYS, "Be kind.\n{@TOOL: look_up}\n", "CES606"),
+        ("app.json", {"globalInstruction": "Use {@TOOL: look_up}, and {@TOOL: lookup}."}, "CES605"),
         ("app.json", variable("STRING", default=3), "CES607"),
         ("app.json", variable("INTEGER", default=True), "CES607"),
         ("app.json", variable("BOOLEAN", default="false"), "CES607"),
