@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self, TypeAlias
@@ -19,7 +20,11 @@ from gcp_adk_store.kernel.operation import require_members
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MockedCall:
-    """One answer of a `MockConfig`; raises an InvalidInputError if a member is of another kind."""
+    """One answer of a `MockConfig`.
+
+    Raises:
+        InvalidInputError: a member is of another kind, or the response is not JSON.
+    """
 
     tool: str
     response: Mapping[str, Any]
@@ -29,6 +34,10 @@ class MockedCall:
 
     def __post_init__(self) -> None:
         require_members(self)
+        try:
+            json.dumps(self.response, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as exc:
+            raise InvalidInputError(f"the response of a mock of {self.tool} is not JSON: {exc}") from exc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

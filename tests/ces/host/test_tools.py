@@ -103,6 +103,7 @@ async def test_tools_that_do_not_fit_together_are_refused(make: Make) -> None:
         {"mockedToolCalls": "double"},
         {"mockedToolCalls": ["double"]},
         {"mockedToolCalls": [{"toolId": "double", "mockResponse": [1]}]},
+        {"mockedToolCalls": [{"toolId": "double", "mockResponse": {"result": float("nan")}}]},
         {"mockedToolCalls": [{"toolId": "double", "expectedArgsPattern": "n"}]},
         [],
     ],
