@@ -190,6 +190,19 @@ async def test_values_that_the_event_gave_become_null_if_asked(store: Store) -> 
     assert [] == [fault async for fault in store.check()]
 
 
+async def test_large_values_go_that_later_ones_have_replaced(store: Store) -> None:
+    """In each scope."""
+    session = await store.sessions.create_session(**WHO)
+    for number, text in enumerate((SECRET * 10, "later")):
+        delta = {f"{scope}key": f"{scope} {text}" for scope in ("", "user:", "app:")}
+        await store.sessions.append_event(session, numbered(number, delta=delta))
+
+    redaction = await store.redact_event(**WHO, event_id="e0", **WHY)
+
+    assert (3, ()) == (redaction.payloads, redaction.state_kept)
+    assert "later" in f"{(await read(store.sessions, WHO)).state}"
+
+
 async def test_large_values_of_the_user_that_others_refer_to_stay(store: Store) -> None:
     """They go with the last key that has them; a dry run says how many."""
     session = await store.sessions.create_session(**WHO)

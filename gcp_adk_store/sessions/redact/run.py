@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
 
 from gcp_adk_store.codec.decode import decode_event
@@ -210,6 +209,11 @@ class Redactor:
             )
         time = self._storage.documents.clock.now()
         named = past.references
+        given = {
+            number: (await self._encoder.of_state(events[number].actions.state_delta)).state for number in new
+        }
+        for number, delta in given.items():  # a later value may stand in the place of a large one
+            named[number] |= refs_in(delta.session)
         markers = {
             number: await offload(
                 partial(
@@ -225,7 +229,7 @@ class Redactor:
             )
             for number in new
         }
-        kept = await self._kept_state(stored, shared, [events[number] for number in new])
+        kept = self._kept_state(stored, shared, [*given.values()])
         cleared = dict.fromkeys(kept) if state else {}
         repeats_title = repeats(title, [text for number in new for text in texts_in(events[number])])
         unused = set().union(*(named[number] for number in new))
@@ -242,7 +246,7 @@ class Redactor:
         unused |= past.archives(new) | archives
         scopes = split_scopes(cleared)
         payloads = await self._unused(past, unused, used)
-        payloads += await self._unused_shared(stored.key, shared, scopes)
+        payloads += await self._unused_shared(stored.key, shared, scopes, [*given.values()])
         redaction = Redaction(
             app_name=stored.key.app,
             user_id=stored.key.user,
@@ -324,14 +328,21 @@ class Redactor:
         return found + [one for one in there if one.sha256 not in names]
 
     async def _unused_shared(
-        self, key: SessionKey, documents: Sequence[Document], cleared: ScopedState
+        self,
+        key: SessionKey,
+        documents: Sequence[Document],
+        cleared: ScopedState,
+        given: Sequence[ScopedState],
     ) -> list[StoredPayload]:
-        """Return the payloads of the state of app and user that only *cleared* keys refer to."""
+        """Return the payloads of app and user that only *cleared* keys of state, or *given* values, have."""
         layout, found = self._storage.layout, list[StoredPayload]()
-        names = {layout.app(key.app): cleared.app, layout.user(key.owner): cleared.user}
+        names = {
+            layout.app(key.app): (cleared.app, [each.app for each in given]),
+            layout.user(key.owner): (cleared.user, [each.user for each in given]),
+        }
         for document in documents:
-            state, gone = read_state(document), names[document.path]
-            refs = refs_in({name: state.get(name) for name in gone})
+            state, (gone, values) = read_state(document), names[document.path]
+            refs = refs_in({name: state.get(name) for name in gone}).union(*map(refs_in, values))
             refs -= refs_in({name: value for name, value in state.items() if name not in gone})
             found += await self._storage.payloads.found(layout.shared_payloads(document.path), refs)
         return found
@@ -385,10 +396,10 @@ class Redactor:
             writes.append(await offload(write, light=False))
         return writes, archives
 
-    async def _kept_state(
-        self, stored: StoredSession, documents: Sequence[Document], events: Sequence[Event]
+    def _kept_state(
+        self, stored: StoredSession, documents: Sequence[Document], given: Sequence[ScopedState]
     ) -> list[str]:
-        """Return the keys that still have the value that one of *events* gave them."""
+        """Return the keys that still have one of the values that were *given* to them."""
         layout, key = self._storage.layout, stored.key
         shared = {document.path: read_state(document) for document in documents}
         now = merge_scopes(
@@ -399,11 +410,10 @@ class Redactor:
             )
         )
         kept: dict[str, None] = {}
-        for event in events:
-            given = merge_scopes((await self._encoder.of_state(event.actions.state_delta)).state)
+        for delta in given:
             kept |= {
                 name: None
-                for name, value in given.items()
+                for name, value in merge_scopes(delta).items()
                 if value is not None and name in now and (type(now[name]), now[name]) == (type(value), value)
             }
         return [*kept]
