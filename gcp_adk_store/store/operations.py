@@ -157,6 +157,8 @@ class StoreOperations(Closing):
         events = None
         ids: dict[str, Any] = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
         if keep_as is not None:
+            if not keep_as.strip():  # a fork would take a random id, which nobody learns
+                raise InvalidInputError("keep_as is blank; pass an id, or None to keep nothing")
             # Refuses a point that the session does not have, before anything is written.
             await self._sessions.get_session_at(**ids, at=at)
             kept = await self.fork_session(**ids, to_session_id=keep_as, artifacts="all")

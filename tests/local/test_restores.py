@@ -182,13 +182,15 @@ async def test_what_is_cut_off_is_kept_as_a_fork(store: Store) -> None:
 
 
 async def test_a_session_is_kept_before_it_is_restored_or_nothing_happens(store: Store) -> None:
-    """If the id is taken, or the session does not have the point."""
+    """If the id is taken or blank, or the session does not have the point."""
     session = await fill(store, 6)
     await store.sessions.create_session(app_name=APP, user_id=USER, session_id="taken")
     with pytest.raises(SessionExistsError):
         await store.restore_session(**WHO, at=Point.position(2), keep_as="taken")
     with pytest.raises(PointMissingError):
         await store.restore_session(**WHO, at=Point.position(7), keep_as="kept")
+    with pytest.raises(InvalidInputError, match="keep_as is blank"):
+        await store.restore_session(**WHO, at=Point.position(2), keep_as=" ")
     with pytest.raises(SessionMissingError):
         await store.restore_session(
             app_name=APP, user_id=USER, session_id="never", at=Point.position(0), keep_as="kept"
