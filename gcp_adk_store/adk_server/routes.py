@@ -224,7 +224,7 @@ def add_store_routes(
         What follows sessions now; ``close()`` ends the streams.
 
     Raises:
-        InvalidInputError: an argument is of another kind, or *prefix* is no path such as the default one.
+        InvalidInputError: an argument is of another kind, or *prefix* has no slash before, or one after.
     """
     if prefix and (not prefix.startswith("/") or prefix.endswith("/")):
         raise InvalidInputError(f"prefix is {prefix!r}, it must be empty or such as {PREFIX!r}")

@@ -12,14 +12,17 @@ _DAY_S: Final = 86_400
 _OF_CUSTOM_TIME: Final = ("daysSinceCustomTime", "customTimeBefore")
 _OF_OLD_VERSIONS: Final = ("daysSinceNoncurrentTime", "noncurrentTimeBefore", "numNewerVersions")
 _REGIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "US": ("us-", "nam", "northamerica-"),
-    "EU": ("europe-", "eur"),
+    "US": ("us-", "nam5", "nam7"),
+    "EU": (
+        *("eur3", "europe-central", "europe-north", "europe-southwest"),
+        *(f"europe-west{number}" for number in (1, 3, 4, 8, 9)),
+    ),
     "ASIA": ("asia-",),
     "NAM4": ("us-central1", "us-east1", "nam5", "nam7"),
     "EUR4": ("europe-north1", "europe-west4", "eur3"),
     "ASIA1": ("asia-northeast1", "asia-northeast2"),
 }
-"""Multi-region -> prefixes of the database locations within it."""
+"""Multi-region -> prefixes of the database locations within it; EU has neither London nor Zurich."""
 LIFECYCLE: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
     "rule": [
         {"action": {"type": "Delete"}, "condition": {"daysSinceCustomTime": 0}},

@@ -44,16 +44,8 @@ CACHE: Final = f"{OWN}.cache.name"
 _LONGEST_ID: Final = 128
 """Characters of an id: apps and users choose them, and may choose a kilobyte."""
 
-# Failures that the caller resolves; every other one is a failure of the store.
-_REFUSALS: Final = (
-    errors.ArtifactConflictError,
-    errors.InvalidInputError,
-    errors.SessionConflictError,
-    errors.SessionExistsError,
-    errors.SessionMissingError,
-    errors.TaskConflictError,
-    errors.UploadMissingError,
-)
+_FAILED: Final = 500
+"""The HTTP status from which on an error is a failure of the store; the caller resolves the others."""
 
 _METER: Final = metrics.get_meter(OWN)
 
@@ -260,7 +252,7 @@ def warn(logger: logging.Logger, message: str, failure: BaseException) -> None:
 
 
 def _outcome(failure: BaseException) -> str:
-    if isinstance(failure, _REFUSALS):
+    if isinstance(failure, errors.StoreError) and failure.http_status < _FAILED:
         return "refused"
     return "failed" if isinstance(failure, Exception) else "cancelled"
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,9 @@ from gcp_adk_store import (
     GcsArtifactService,
     InvalidInputError,
     OutcomeUnknownError,
+    Point,
+    PointMissingError,
+    SessionBusyError,
     SessionConflictError,
     SessionLimits,
     SessionMissingError,
@@ -134,6 +138,26 @@ async def test_a_conflict_is_reported_for_the_writer_who_lost(watched: Watched, 
     assert ("ok", None, StatusCode.UNSET) == ended(merged)
     assert 1 == own(refused)["conflicts"] == own(merged)["conflicts"]
     assert 2 == watched.take_metrics().of("conflicts", "append_event")
+
+
+async def test_what_the_caller_decides_about_is_no_failure_of_the_store(
+    watched: Watched, tmp_path: Path
+) -> None:
+    """An alert on failures would meet each request during another turn of its session."""
+    async with Store.local(tmp_path) as store, Store.local(tmp_path) as elsewhere:
+        await store.sessions.create_session(**WHO)
+        async with elsewhere.turns.hold(**WHO):
+            watched.take_spans()
+            with pytest.raises(SessionBusyError):
+                async with store.turns.hold(**WHO, on_busy="reject"):
+                    pass
+            busy = watched.take_span()
+            with pytest.raises(PointMissingError):
+                await store.sessions.get_session_at(**WHO, at=Point.position(1))
+            missing = watched.take_span()
+
+    assert ("refused", "SessionBusyError", StatusCode.ERROR) == ended(busy)
+    assert ("refused", "PointMissingError", StatusCode.ERROR) == ended(missing)
 
 
 async def test_a_version_that_others_took_is_a_conflict(watched: Watched, adk_store_bucket: str) -> None:
