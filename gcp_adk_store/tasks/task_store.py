@@ -60,6 +60,8 @@ class _Known:
     task: Task
     """Held, so that no other object gets its ``id()``."""
     owner: str
+    task_id: str
+    """As it was saved: the caller may give the object another one."""
     version: Version
     size: int
 
@@ -112,15 +114,16 @@ class TaskStore(OwnedStore, A2aTaskStore):
             InvalidInputError: the task or an id is too large.
             OutcomeUnknownError: not answered before the deadline; get the task before repeating.
         """
-        owner = self._owner_of(context)
+        owner, task_id = self._owner_of(context), task.id
         # What is sent is what the task is now: the caller may change it meanwhile.
         body = task.SerializeToString(deterministic=True)
         known = self._known.lookup(id(task))
-        version = known.version if known is not None and known.owner == owner else None
+        is_known = known is not None and (known.owner, known.task_id) == (owner, task_id)
+        version = known.version if known is not None and is_known else None
         saved = await self.save_task(
-            task_id=task.id, owner=owner, header=_header_of(task), body=body, derived_from=version
+            task_id=task_id, owner=owner, header=_header_of(task), body=body, derived_from=version
         )
-        self._remember(task, owner, saved, len(body))
+        self._remember(task, owner, task_id, saved, len(body))
 
     async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
         """Return the owner's task, the caller's own object; 1 read, and 1 more of a large task."""
@@ -130,7 +133,7 @@ class TaskStore(OwnedStore, A2aTaskStore):
             return None
         body, version = found
         task = _task_of(body, self._layout.task(owner, task_id))
-        self._remember(task, owner, version, len(body))
+        self._remember(task, owner, task_id, version, len(body))
         return task
 
     async def list(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
@@ -379,9 +382,9 @@ class TaskStore(OwnedStore, A2aTaskStore):
             return None  # the task left that content, and came back to the one before
         return made
 
-    def _remember(self, task: Task, owner: str, version: Version, size: int) -> None:
+    def _remember(self, task: Task, owner: str, task_id: str, version: Version, size: int) -> None:
         # As an object of the SDK, a task takes several times its size as bytes.
-        self._known.put(id(task), _Known(task, owner, version, 1024 + 4 * size))
+        self._known.put(id(task), _Known(task, owner, task_id, version, 1024 + 4 * size))
 
 
 def _new_save_id() -> str:

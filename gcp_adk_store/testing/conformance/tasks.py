@@ -82,6 +82,15 @@ class TaskStoreConformance:
 
         assert saved == await task_store.get("t", ANN)
 
+    async def test_an_object_with_another_id_is_another_task(self, task_store: TaskStore) -> None:
+        """As one that serves as a template; the first task stays."""
+        saved = task("t", at=1)
+        await task_store.save(saved, ANN)
+        saved.id = "other"
+        await task_store.save(saved, ANN)
+
+        assert [task("t", at=1), saved] == [await task_store.get(each, ANN) for each in ("t", "other")]
+
     async def test_a_task_changes_by_saves_alone(self, task_store: TaskStore) -> None:
         """The objects that were saved and returned are their callers'."""
         saved = task("t", at=1)
