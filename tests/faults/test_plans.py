@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -10,6 +11,7 @@ from gcp_adk_store.testing.faults import (
     Cut,
     Delay,
     Fault,
+    Garble,
     Hang,
     Hold,
     Injector,
@@ -25,6 +27,7 @@ from gcp_adk_store.testing.faults import (
 )
 from gcp_adk_store.testing.faults.plans import COMMON_FAULTS
 from gcp_adk_store.testing.faults.storage_proxy import bucket_of, is_bucket_look, request_kind
+from gcp_adk_store.testing.simulation import Faults
 
 
 def calls(*methods: str, owner: str = "project") -> list[Call]:
@@ -148,6 +151,24 @@ def test_a_status_that_refuses_nothing_is_an_error(status: str | int) -> None:
     """At once, not in the middle of a test."""
     with pytest.raises(ValueError, match="is not a status that refuses a call"):
         Refuse(status)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Cut("requests"), "part is 'requests', it must be 'answer' or 'request'"),  # type: ignore[arg-type]  # as a typo
+        (lambda: Garble(part="body"), "part is 'body', it must be 'answer' or 'request'"),  # type: ignore[arg-type]  # as above
+        (lambda: Hold("befor"), "stage is 'befor', it must be 'before' or 'after'"),  # type: ignore[arg-type]  # as above
+        (lambda: RandomFaults(1, 50), "rate is 50, it must be from 0 to 1"),
+        (lambda: RandomFaults(1, float("nan")), "rate is nan, it must be from 0 to 1"),
+        (lambda: Faults(twice=5), "twice is 5, it must be from 0 to 1"),
+        (lambda: Faults(refused=0.6, late=0.6), "the shares of requests are 1.2 together, .* 1 at most"),
+    ],
+)
+def test_a_fault_that_would_not_happen_as_it_says_is_an_error(make: Callable[[], object], says: str) -> None:
+    """A test with it would show nothing, or wait forever."""
+    with pytest.raises(ValueError, match=says):
+        make()
 
 
 def test_a_hold_is_decided_once() -> None:

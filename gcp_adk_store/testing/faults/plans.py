@@ -111,15 +111,23 @@ class Lose:
     kind: ClassVar[str] = "lose"
 
 
+def _require_one_of(name: str, value: str, *known: str) -> None:
+    if value not in known:
+        raise ValueError(f"{name} is {value!r}, it must be {' or '.join(map(repr, known))}")
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Break it off midway."""
+    """Break it off midway; raises ``ValueError`` for another *part*."""
 
     kind: ClassVar[str] = "cut"
 
     part: Literal["answer", "request"] = "answer"
     """The answer breaks off after the first message of several, or after half of its body; one that has
     nothing to break is lost. A request breaks off after half of its body, and nothing of it is done."""
+
+    def __post_init__(self) -> None:
+        _require_one_of("part", self.part, "answer", "request")
 
 
 def first_half(body: bytes) -> bytes:
@@ -147,6 +155,9 @@ class Garble:
     part: Literal["answer", "request"] = "answer"
     """What is changed. A request to Cloud Storage must keep its length, and its answer stays; elsewhere it is
     the answer."""
+
+    def __post_init__(self) -> None:
+        _require_one_of("part", self.part, "answer", "request")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +193,9 @@ class Hold:
     """Set once a call is held."""
     decision: "Future[bool]" = field(default_factory=Future, init=False, repr=False)
     """What the test decided, for those that hold a call."""
+
+    def __post_init__(self) -> None:
+        _require_one_of("stage", self.stage, "before", "after")
 
     def release(self, *, forward: bool = True) -> None:
         """Let the call go on; or drop it, so that it is never done, respectively never answered."""
@@ -247,7 +261,13 @@ class RandomFaults:
     """
 
     def __init__(self, seed: int, rate: float, faults: Sequence[Fault] = COMMON_FAULTS) -> None:
-        """Prepare the plan; *rate* is the share of calls that go wrong, 0 to 1."""
+        """Prepare the plan; *rate* is the share of calls that go wrong.
+
+        Raises:
+            ValueError: *rate* is not from 0 to 1.
+        """
+        if not 0 <= rate <= 1:
+            raise ValueError(f"rate is {rate}, it must be from 0 to 1")
         self._seed = seed
         self._rate = rate
         self._faults = tuple(faults)

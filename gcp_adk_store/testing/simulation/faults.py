@@ -3,9 +3,11 @@
 import enum
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from random import Random
 from typing import Final
+
+from gcp_adk_store.errors import InvalidInputError
 
 
 class Fate(enum.StrEnum):
@@ -37,9 +39,12 @@ STREAM_BROKEN: Final = "stream broken"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """The shares of requests that meet a fault, each from 0 to 1, and the latency.
+    """The shares of requests that meet a fault, 1 at most together, and the latency.
 
-    The default has no fault. :meth:`all` has each.
+    The default has no fault. :meth:`all` has each. A stream may break beside all others.
+
+    Raises:
+        InvalidInputError: a share is not from 0 to 1, or those of requests are above 1 together.
     """
 
     refused: float = 0.0
@@ -57,6 +62,16 @@ class Faults:
     asks_s: tuple[float, float] = (0.5, 20.0)
     """How long the service asks a client to wait that is over quota; the library reads it as
     ``retry_after_s``."""
+
+    def __post_init__(self) -> None:
+        shares = {name: share for name, share in asdict(self).items() if not name.endswith("_s")}
+        for name, share in shares.items():
+            if not 0 <= share <= 1:
+                raise InvalidInputError(f"{name} is {share}, it must be from 0 to 1")
+        if (together := sum(shares.values()) - self.stream_broken) > 1 + 1e-9:
+            raise InvalidInputError(
+                f"the shares of requests are {together:.3g} together, they must be 1 at most"
+            )
 
     @classmethod
     def all(cls, share: float = 0.02) -> "Faults":
