@@ -354,6 +354,7 @@ async def test_an_app_without_uris_is_told_which_argument_it_lacks(
     add: Any, given: dict[str, Any], path: str, argument: str
 ) -> None:
     """As an error of the server: its client cannot repair it, and sees no message."""
+    await close_services()  # those of other tests
     add(app := FastAPI(), **given)
     body = {"appName": APP, "userId": "ada", "sessionId": "s1"}
     asked: dict[str, Any] = {"method": "POST" if path == "/run" else "GET", "url": path, "json": body}
