@@ -132,6 +132,21 @@ async def test_every_text_that_is_stored_went_through_all_redactors(tmp_path: Pa
     assert [["<***>"], "<***>", "<***>"] == [*others, kept.actions.state_delta["shown"]]
 
 
+async def test_ids_that_adk_sends_again_stay() -> None:
+    """A model knows its interaction, its environment and its live session by them."""
+    names = {"interaction_id", "environment_id"} & Event.model_fields.keys()
+    ids: dict[str, Any] = dict.fromkeys(names, CANARY)
+    handle = types.LiveServerSessionResumptionUpdate(new_handle=CANARY)
+    async with Store.local(":memory:", redactors=[masked]) as store:
+        session = await store.sessions.create_session(**WHO)
+        event = Event(author="agent", live_session_resumption_update=handle, **ids)
+        await store.sessions.append_event(session, event)
+
+    (kept,) = session.events
+    assert handle == kept.live_session_resumption_update
+    assert ids == {name: getattr(kept, name) for name in ids}
+
+
 async def test_what_redactors_cannot_read_is_refused_in_an_event() -> None:
     """An iterator can be read once; of state, they get what is stored."""
     async with Store.local(":memory:", redactors=[masked]) as store:

@@ -32,6 +32,7 @@ _NAMES: Final = frozenset(
         *("mime_type", "file_uri", "language", "model_version", "finish_reason", "error_code", "outcome"),
         *("interaction_id", "long_running_tool_ids", "artifact_delta", "transfer_to_agent", "usage_metadata"),
         *("rewind_before_invocation_id", "route", "live_session_id", "cache_metadata"),
+        *("environment_id", "new_handle"),
     }
 )
 """Fields of ADK's models that hold names, ids and numbers. Keys of a tool's arguments are not such fields."""
