@@ -29,7 +29,7 @@ from pydantic_core import PydanticSerializationError
 from gcp_adk_store.codec.names import escape_name
 from gcp_adk_store.codec.texts import LargeMaps, to_json_bytes
 from gcp_adk_store.codec.validator import NULL_OF_A_PART, stored_event_validator
-from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.errors import InvalidInputError, StoredDataError, shown
 from gcp_adk_store.model.json_values import (
     Bounds,
     decode_surrogates,
@@ -173,7 +173,7 @@ def encode_event(
         text = _dump(slim)
         read = _read_back(slim, text)
     else:
-        _, surrogates = weigh(slim, bounds=bounds_of(limits), what=f"event {event.id!r}")
+        _, surrogates = weigh(slim, bounds=bounds_of(limits), what=f"event {shown(event.id)}")
         text, read = _encode(slim, surrogates=surrogates)
     payloads = [Payload.of(data, place=place) for data in taken.values()]
     text = referring(text, {place: payload.ref for place, payload in zip(taken, payloads, strict=True)})
@@ -204,7 +204,7 @@ def _dump(event: Event) -> str:
     try:
         return event.model_dump_json(exclude_none=True)
     except PydanticSerializationError as exc:
-        raise InvalidInputError(f"event {event.id!r} cannot be written as JSON; see the cause") from exc
+        raise InvalidInputError(f"event {shown(event.id)} cannot be written as JSON; see the cause") from exc
 
 
 def _read_back(event: Event, text: str) -> Event:
@@ -213,7 +213,7 @@ def _read_back(event: Event, text: str) -> Event:
     except UNREADABLE as exc:
         # From None: pydantic's error quotes the event's content.
         raise InvalidInputError(
-            f"event {event.id!r} cannot be read back from JSON at: {invalid_places(exc)}; "
+            f"event {shown(event.id)} cannot be read back from JSON at: {invalid_places(exc)}; "
             "is a number not finite?"
         ) from None
 
@@ -241,7 +241,7 @@ def parse_event(text: str) -> Event:
 def _require_size(event: Event, size: int, limits: SessionLimits) -> None:
     if size > bounds_of(limits).size:
         raise InvalidInputError(
-            f"event {event.id!r} holds {size} bytes in one piece, SessionLimits.max_payload_bytes is "
+            f"event {shown(event.id)} holds {size} bytes in one piece, SessionLimits.max_payload_bytes is "
             f"{limits.max_payload_bytes}; raise it (to 1 GiB at most), or keep what is larger as an artifact"
         )
 

@@ -92,9 +92,13 @@ class Operation:
         )
 
 
+_MOST_SHOWN: Final = 1500
+"""Characters of an id: none that can be stored has more."""
+
+
 def _shown(value: object) -> str:
     try:
-        return repr(value)
+        return repr(value[:_MOST_SHOWN] if isinstance(value, str) else value)
     except ValueError:  # a number of over 4,300 digits
         return f"<{type(value).__name__}>"
 

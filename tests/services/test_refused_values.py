@@ -143,6 +143,20 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
 ]
 
 
+async def test_an_id_of_any_length_makes_no_long_error(adk_store_local: Store) -> None:
+    """No id that can be stored has more than 1,500 characters, but for those of events."""
+    name, sessions = "x" * 100_000, adk_store_local.sessions
+    session = await sessions.create_session(app_name="app", user_id="user")
+    event = Event(id=name, author="agent", timestamp=math.nan)
+    for call in (
+        sessions.create_session(app_name="app", user_id=name),
+        sessions.append_event(session, event),
+    ):
+        with pytest.raises(InvalidInputError) as refused:
+            await call
+        assert len(str(refused.value)) < 2000
+
+
 @pytest.mark.parametrize(("service", "method", "given", "says"), REFUSED)
 async def test_a_value_out_of_its_bounds_is_refused_by_name(
     adk_store_local: Store,
