@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import google_crc32c
 from pydantic_core import from_json
 
-from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
 
 T = TypeVar("T")
 
@@ -25,8 +25,18 @@ _WINDOW_BYTES: Final = 64 * 1024
 
 
 def pack_segment(texts: Sequence[str]) -> bytes:
-    """Return JSON texts of events as the compressed body of a segment."""
-    return zlib.compress(_joined(texts))
+    """Return JSON texts of events as the compressed body of a segment.
+
+    Raises:
+        InvalidInputError: they are more than a reader unpacks, such as the markers of very large events.
+    """
+    joined = _joined(texts)
+    if len(joined) > MAX_UNPACKED_BYTES:
+        raise InvalidInputError(
+            f"{len(texts)} events of one segment would take {len(joined)} bytes, the limit is "
+            f"{MAX_UNPACKED_BYTES}: what the marker of a redacted event keeps is too long; delete the session"
+        )
+    return zlib.compress(joined)
 
 
 def pack_window(texts: Sequence[str]) -> bytes:

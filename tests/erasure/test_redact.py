@@ -405,6 +405,20 @@ async def test_a_full_document_takes_a_redaction() -> None:
     assert (1, 1) == (fields["sealed"], len(fields["tail"]))
 
 
+async def test_markers_that_no_reader_unpacks_are_refused(store: Store) -> None:
+    """A large event is a payload, and its marker is not; the session stays as it is."""
+    session = await store.sessions.create_session(**WHO)
+    for number in range(6):
+        branch = "b" * 2_200_000 if number < 2 else None
+        await store.sessions.append_event(session, numbered(number).model_copy(update={"branch": branch}))
+    await store.redact_event(**WHO, event_id="e0", **WHY)
+    with pytest.raises(InvalidInputError, match="events of one segment would take"):
+        await store.redact_event(**WHO, event_id="e1", **WHY)
+
+    assert "e1" in [event.id for event in await events_of(store)]
+    assert (await store.sessions.verify_session(**WHO)).broken is None
+
+
 async def test_all_events_of_an_id_are_redacted(store: Store) -> None:
     """ADK does not require that ids differ; each has its hash."""
     session = await store.sessions.create_session(**WHO)
