@@ -296,8 +296,8 @@ class SessionAdministration(Closing):
         Raises:
             SessionMissingError: the session does not exist; nothing was written.
             PointMissingError: none of its events has this id; nothing was written.
-            InvalidInputError: *reason* is not one line, the event reports a redaction, or the session's
-                document would exceed Firestore's limits.
+            InvalidInputError: *reason* is not one line, the event reports a redaction, or a document of the
+                session would exceed its limits.
             PayloadMissingError: an event that is a payload as a whole is gone.
             OutcomeUnknownError: not answered, or redacted and something may be left. Call again.
         """
