@@ -3,6 +3,7 @@
 import asyncio
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from gcp_adk_store import settings
@@ -76,6 +77,21 @@ async def _of_keys(
     """Return what is known of the keys: the key wraps and unwraps once, and the APIs are asked."""
     key = envelope.key if isinstance(envelope.key, str | os.PathLike) else type(envelope.key).__name__
     found = KeysFacts(key=os.fspath(key), database=envelope.keys_database)
+    if isinstance(key, os.PathLike) and not await asyncio.to_thread(Path(key).exists):
+        found = replace(found, is_missing=True)  # a wrapper would make it
+    else:
+        found = await _tried(found, chosen, envelope)
+    if facts.on_firestore_emulator or facts.refusal:
+        return found
+    credentials = StoreCredentials.from_settings(chosen, scopes=PLATFORM_SCOPES)
+    place = replace(facts.place, database=envelope.keys_database, bucket=None)
+    token = await credentials.ready()
+    answers = await asyncio.to_thread(admin_api.look, token, place, admin_api.OF_RECOVERY, endpoint=endpoint)
+    return replace(found, answers=answers)
+
+
+async def _tried(found: KeysFacts, chosen: StoreSettings, envelope: KmsEnvelope) -> KeysFacts:
+    """Return what is known once the key has wrapped and unwrapped."""
     try:
         wrapper = wrapper_of(envelope, StoreCredentials.from_settings(chosen))
         try:
@@ -84,14 +100,8 @@ async def _of_keys(
         finally:
             await wrapper.close()
     except StoreError as exc:
-        found = replace(found, failure=str(exc))
-    if facts.on_firestore_emulator or facts.refusal:
-        return found
-    credentials = StoreCredentials.from_settings(chosen, scopes=PLATFORM_SCOPES)
-    place = replace(facts.place, database=envelope.keys_database, bucket=None)
-    token = await credentials.ready()
-    answers = await asyncio.to_thread(admin_api.look, token, place, admin_api.OF_RECOVERY, endpoint=endpoint)
-    return replace(found, answers=answers)
+        return replace(found, failure=str(exc))
+    return found
 
 
 async def _asked(facts: Facts, chosen: StoreSettings, endpoint: str | None) -> Facts:

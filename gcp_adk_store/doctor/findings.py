@@ -124,6 +124,8 @@ class KeysFacts:
     """As those of :data:`~gcp_adk_store.doctor.admin_api.OF_RECOVERY`; empty on an emulator."""
     failure: str = ""
     """Why the key does not wrap and unwrap."""
+    is_missing: bool = False
+    """Whether it is a file that does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

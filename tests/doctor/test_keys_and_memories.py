@@ -92,6 +92,17 @@ def test_a_key_that_does_not_work_fails() -> None:
     assert ("fail", "grant it") == (finding.status, finding.says)
 
 
+def test_a_key_file_that_is_missing_is_not_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """At a wrong path, a new key would read nothing, and look as if all were well."""
+    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:1")
+    monkeypatch.setenv("ADK_STORE_ENCRYPTION_KEY", f"{tmp_path}/key")
+    run = CliRunner().invoke(command, ["doctor", "--project=demo-keys", "--json"])
+    (finding,) = [each for each in json.loads(run.output)["findings"] if each["check"] == "encryption key"]
+
+    assert ("warn", True) == (finding["status"], f"{tmp_path}/key does not exist" in finding["says"])
+    assert not [*tmp_path.iterdir()]
+
+
 def test_the_variables_name_the_encryption() -> None:
     """Of Cloud KMS, or of a file; without the first one there is none."""
     key = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
