@@ -118,7 +118,11 @@ def _require_one_of(name: str, value: str, *known: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Break it off midway; raises ``ValueError`` for another *part*."""
+    """Break it off midway.
+
+    Raises:
+        ValueError: *part* is unknown.
+    """
 
     kind: ClassVar[str] = "cut"
 
@@ -142,6 +146,9 @@ class Garble:
     So does a proxy that ends an answer early, or gives a page of its own: the client cannot detect it by the
     length. An answer that can have no body stays as it is. Firestore's answer becomes one message that cannot
     be read, for every *change*.
+
+    Raises:
+        ValueError: *part* is unknown.
     """
 
     kind: ClassVar[str] = "garble"
@@ -183,6 +190,9 @@ class Hold:
     It holds once: a later call that a plan gives it to passes as the test decided. A call whose caller is
     gone is done all the same when it is released, as a request that was on its way arrives. Where the proxy
     stops first, it is dropped.
+
+    Raises:
+        ValueError: *stage* is unknown.
     """
 
     kind: ClassVar[str] = "hold"
