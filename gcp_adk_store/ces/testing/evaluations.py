@@ -29,7 +29,7 @@ from typing import Any, Final
 import yaml
 from typing_extensions import override
 
-from gcp_adk_store.ces.apps.files import last_of, member
+from gcp_adk_store.ces.apps.files import last_of, member, typed
 from gcp_adk_store.ces.guest.messages import TRANSFER
 from gcp_adk_store.ces.testing.matching import match_type_fault
 from gcp_adk_store.ces.testing.nodes import MalformedTestError, Nodes, line_of
@@ -228,7 +228,7 @@ def _exported(path: Path) -> Iterator[Evaluation]:
     read = json.loads(path.read_text(encoding="utf-8-sig"))
     if member(read, "golden") is None:
         return
-    listed = _items(member(read, "golden", "turns"))
+    listed = typed(list, read, "golden", "turns")
     turns = tuple(_exported_turn(each, f"turn {number}") for number, each in enumerate(listed, start=1))
     if not any(turn.can_fail for turn in turns):
         raise ValueError("its golden expects nothing, so it cannot fail: add expectations")
@@ -237,7 +237,7 @@ def _exported(path: Path) -> Iterator[Evaluation]:
         line=1,
         name=str(read.get("displayName") or path.stem),
         subject=path.stem,
-        tags=tuple(map(str, _items(read.get("tags")))),
+        tags=tuple(map(str, typed(list, read, "tags"))),
         turns=turns,
     )
 
@@ -249,19 +249,19 @@ def _exported_turn(turn: Any, name: str) -> EvaluatedTurn:
     after: dict[str, Any] = {}
     says: list[str] = []
     calls: list[ExpectedCall] = []
-    for step in _items(member(turn, "steps")):
-        given, expected = _object(member(step, "userInput")), _object(member(step, "expectation"))
+    for step in typed(list, turn, "steps"):
+        given, expected = typed(dict, step, "userInput"), typed(dict, step, "expectation")
         if fault := match_type_fault(member(expected, "toolCall", "args")):
             raise ValueError(f"{name}: {fault}")
         if other := next((kind for kind in _NOT_PLAYED if kind in given), None):
             raise ValueError(f"{name}: the user gives {other}; only text, events and variables are played")
-        variables |= _object(given.get("variables"))
+        variables |= typed(dict, given, "variables")
         text = text if given.get("text") is None else str(given["text"])
         event = str(member(given, "event", "event") or "") or event
-        chunks = [member(one, "text") for one in _items(member(expected, "agentResponse", "chunks"))]
+        chunks = [member(one, "text") for one in typed(list, expected, "agentResponse", "chunks")]
         texts = [str(said) for said in chunks if said is not None]
         says += ["\n".join(texts)] if texts else []
-        after |= _object(expected.get("updatedVariables"))
+        after |= typed(dict, expected, "updatedVariables")
         calls += _calls(expected, calls)
     is_checked = bool(says or after or calls)
     return EvaluatedTurn(
@@ -276,13 +276,13 @@ def _exported_turn(turn: Any, name: str) -> EvaluatedTurn:
 
 def _calls(expected: Mapping[str, Any], before: list[ExpectedCall]) -> Iterator[ExpectedCall]:
     """Yield the call that a step expects; a mock of one goes into the calls *before* it."""
-    if call := _object(expected.get("toolCall")):
-        yield ExpectedCall(_tool(call), _object(call.get("args")))
-    if transfer := _object(expected.get("agentTransfer")):
+    if call := typed(dict, expected, "toolCall"):
+        yield ExpectedCall(_tool(call), typed(dict, call, "args"))
+    if transfer := typed(dict, expected, "agentTransfer"):
         target = str(transfer.get("displayName") or last_of(str(transfer.get("targetAgent", ""))))
         yield ExpectedCall(TRANSFER, {"agent_name": target})
-    if mocked := _object(expected.get("mockToolResponse")):
-        name, response = _tool(mocked), _object(mocked.get("response"))
+    if mocked := typed(dict, expected, "mockToolResponse"):
+        name, response = _tool(mocked), typed(dict, mocked, "response")
         for number, each in enumerate(before):
             if each.name == name and each.output is None:
                 before[number] = ExpectedCall(name, each.args, output=response)
@@ -292,11 +292,3 @@ def _calls(expected: Mapping[str, Any], before: list[ExpectedCall]) -> Iterator[
 
 def _tool(reference: Mapping[str, Any]) -> str:
     return str(reference.get("displayName") or last_of(str(reference.get("tool", ""))))
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _items(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
