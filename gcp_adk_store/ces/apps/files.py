@@ -92,10 +92,8 @@ class Files:
             says = f"it cannot be read: {exc}"
         except yaml.YAMLError as exc:
             mark = getattr(exc, "problem_mark", None)
-            says, line = (
-                f"it is not YAML: {getattr(exc, 'problem', None) or exc}",
-                mark.line + 1 if mark else 1,
-            )
+            line = mark.line + 1 if mark else 1
+            says = f"it is not YAML: {getattr(exc, 'problem', None) or exc}"
         if not (says or isinstance(read, dict)):
             says = f"an object is expected, not {type(read).__name__}"
         if says:

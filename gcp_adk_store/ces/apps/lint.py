@@ -48,9 +48,8 @@ def check_tool(parsed: Parsed, name: str, *, selected: bool = False) -> Iterator
     """
     functions = parsed.scanned.functions
     if not functions:
-        yield parsed.found(
-            "CES101", f"the tool {name} defines no function", f"define: def {name}(...) -> dict:"
-        )
+        says = f"the tool {name} defines no function"
+        yield parsed.found("CES101", says, f"define: def {name}(...) -> dict:")
         return
     first = functions[0]
     entry = next((function for function in functions if function.name == name), first)
@@ -121,10 +120,9 @@ def _check_parameters(parsed: Parsed, entry: Function) -> Iterator[Finding]:
             yield parsed.found("CES203", says, "name each parameter", each)
     for argument, default in with_defaults(arguments):
         if isinstance(default, ast.Constant) and default.value is None:
-            code, may = (
-                ("CES206", "may refuse or drop") if _is_optional(argument) else ("CES202", "refuses or drops")
-            )
-            says = f"{argument.arg} of {entry.name} is None by default: the platform {may} the tool"
+            optional = _is_optional(argument)
+            code, verb = ("CES206", "may refuse or drop") if optional else ("CES202", "refuses or drops")
+            says = f"{argument.arg} of {entry.name} is None by default: the platform {verb} the tool"
             yield parsed.found(code, says, 'take a default of its type, such as "", 0 or []', argument)
         if argument.arg == "context":
             says = f"{entry.name} has a parameter context, which the model would be asked for"
@@ -193,10 +191,8 @@ def _check_code(parsed: Parsed, more: frozenset[str] = frozenset()) -> Iterator[
         code, says = "CES303", f"nothing defines {node.id}: it raises NameError"
         fix = "define it, or fix its spelling"
         if node.id == "logger":
-            code = "CES304"
-            says = (
-                "logger is not imported: the platform's examples use it, and it was missing among the globals"
-            )
+            why = "the platform's examples use it, and it was missing among the globals"
+            code, says = "CES304", f"logger is not imported: {why}"
             fix = "write: import logging; logger = logging.getLogger(__name__), or print"
         elif missing_module(node.id) is None:
             fix = f"write: import {node.id}"
@@ -234,9 +230,8 @@ def _check_imports(parsed: Parsed) -> Iterator[Finding]:
             members = tuple(alias.name for alias in node.names)
             missing = [missing_module(node.module, members) if not node.level and node.module else "."]
         for name in filter(None, missing):
-            yield parsed.found(
-                "CES301", f"the platform has no module {name}", _IMPORTS.get(name, _THERE), node
-            )
+            says = f"the platform has no module {name}"
+            yield parsed.found("CES301", says, _IMPORTS.get(name, _THERE), node)
 
 
 def _tried(parsed: Parsed) -> Iterator[ast.AST]:

@@ -62,10 +62,7 @@ _EXECUTIONS: Final = get_args(Execution)
 
 @checks_arguments
 def read_app(
-    folder: Path,
-    *,
-    servers: Mapping[str, str] | None = None,
-    credentials: Mapping[str, str] | None = None,
+    folder: Path, *, servers: Mapping[str, str] | None = None, credentials: Mapping[str, str] | None = None
 ) -> AgentApp:
     """Return what *folder* has; what cannot be read is among the problems.
 
@@ -82,9 +79,8 @@ def read_app(
     app = _Reading(folder=folder, servers=servers, credentials=credentials).app()
     known = by_names(app.toolsets)
     if unknown := [name for name in (*servers, *credentials) if name not in known]:
-        raise InvalidInputError(
-            f"the app has no toolset {unknown[0][:100]!r}; it has: {', '.join(sorted(known)) or 'none'}"
-        )
+        there = ", ".join(sorted(known)) or "none"
+        raise InvalidInputError(f"the app has no toolset {unknown[0][:100]!r}; it has: {there}")
     return app
 
 
@@ -153,9 +149,8 @@ class _Reading(files.Files):
         ]
         models = {each for each in (model, *(agent.model for agent in self.agents)) if each}
         if len(models) > 1:
-            self.unlike.append(
-                f"one model answers for all agents here, and the app has {', '.join(sorted(models))}"
-            )
+            listed = ", ".join(sorted(models))
+            self.unlike.append(f"one model answers for all agents here, and the app has {listed}")
         if errors.says == "":
             self.unlike.append(
                 "the app has no customFallbackMessages, and only the platform has its own: if the model "
@@ -206,14 +201,11 @@ class _Reading(files.Files):
             config = merged(config, files.typed(dict, environment, "toolsets", each))
         fake = self._fake(config, name)
         if files.member(config, "mcpToolset", "customHeaders"):
-            self.unlike.append(
-                f"the customHeaders of {name} are not sent: tools of an MCP server run on the platform alone"
-            )
+            why = "tools of an MCP server run on the platform alone"
+            self.unlike.append(f"the customHeaders of {name} are not sent: {why}")
         if files.seconds_of(config.get("timeout")) is not None:
-            self.unlike.append(
-                f"the timeout of {name} does not count: its requests have HttpPolicy.timeout_s, by default "
-                "10 s"
-            )
+            why = "its requests have HttpPolicy.timeout_s, by default 10 s"
+            self.unlike.append(f"the timeout of {name} does not count: {why}")
         declared = config.get("openApiToolset")
         schema = files.member(declared, "openApiSchema")
         if not isinstance(schema, str):
@@ -317,10 +309,8 @@ class _Reading(files.Files):
             self.callbacks.append(CallbackCode(callback=kind, path=path, disabled=is_disabled, owner=owner))
             streams = kind == "after_model" and found.get("proactiveExecutionEnabled") is True
             if streams and not is_disabled:
-                self.unlike.append(
-                    f"{what} runs once for each response here: models are not streamed, and have no parts "
-                    "before it"
-                )
+                why = "models are not streamed, and have no parts before it"
+                self.unlike.append(f"{what} runs once for each response here: {why}")
 
     def _rules(self, folder: Path, config: files.Config) -> Iterator[TransferRule]:
         """Yield the transfer rules of an agent, with the code of files."""
