@@ -33,11 +33,7 @@ for _class in CLASSES.values():
 
 
 def runtime_names(
-    session: CallbackContext,
-    *,
-    synchronous: Tools,
-    asynchronous: Tools,
-    requests: Requests,
+    session: CallbackContext, *, synchronous: Tools, asynchronous: Tools, requests: Requests
 ) -> dict[str, Any]:
     """Return the names of one run, also as the contents of two modules; ``context`` is *session*."""
     public = types.ModuleType(PUBLIC_MODULE)

@@ -98,10 +98,8 @@ class Host:
         That takes *seconds* at most; *before* has the names of variables before the run. The first failure is
         raised.
         """
-        says = (
-            "background calls that the code did not wait for took longer than the "
-            f"{seconds:g} s of wall_s after its end"
-        )
+        late = f"took longer than the {seconds:g} s of wall_s after its end"
+        says = f"background calls that the code did not wait for {late}"
         async with self.invocation.clocks[-1].limit(seconds, says):
             replies = await asyncio.gather(*self._begun.values())
         for reply in replies:
@@ -123,10 +121,8 @@ class Host:
     async def _serve(self, question: HostCall) -> Reply:
         most = self.engine.settings.uncollected_characters
         if self._held_characters > most:
-            says = (
-                f"answers to background calls that the code did not collect exceed the {most} characters "
-                "of uncollected_characters"
-            )
+            limit = f"the {most} characters of uncollected_characters"
+            says = f"answers to background calls that the code did not collect exceed {limit}"
             self.ending = self.ending or RunFailure(type="UncollectedAnswersError", message=says)
         if self.ending is not None:  # nothing that follows may have an effect
             return Reply(ending=self.ending)
@@ -165,10 +161,8 @@ class Host:
         try:
             return await self.engine.stand_in(call, args) or await self.engine.of_tool(call, args)
         except TooDeepError as exc:
-            says = (
-                f"tools call each other deeper than {exc}: max_depth is {self.engine.settings.max_depth}, "
-                "and each depth needs a sandbox (sandboxes_per_session)"
-            )
+            limits = f"max_depth is {self.engine.settings.max_depth}, and each depth needs a sandbox"
+            says = f"tools call each other deeper than {exc}: {limits} (sandboxes_per_session)"
             return Reply.ends("ToolDepthError", says)
 
 
@@ -229,11 +223,7 @@ class Engine:
         self._places = places_of(sandbox)
 
     async def run(
-        self,
-        request: Mapping[str, Any],
-        invocation: Invocation,
-        *,
-        timeout_s: float | None = None,
+        self, request: Mapping[str, Any], invocation: Invocation, *, timeout_s: float | None = None
     ) -> Answer:
         """Return what became of *request*, with everything done that its code asked for.
 
@@ -256,12 +246,8 @@ class Engine:
         clock = Clock(longest_stop_s=self.settings.longest_wait_s)
         host = Host(self, replace(invocation, clocks=(*clocks, clock)))
         mocked = {call.tool for mocks in self._mocks_of(invocation) for call in mocks.calls}
-        whole = {
-            "tools": sorted({*self.callees, *mocked}),
-            "settings": self._guest_settings,
-            "context": context,
-            **request,
-        }
+        tools = sorted({*self.callees, *mocked})
+        whole = {"tools": tools, "settings": self._guest_settings, "context": context, **request}
         printed: list[str] = []
         longest_wait_s = self.settings.longest_wait_s
         async with self._places.place(invocation.asker, invocation.key, self._room, clocks, longest_wait_s):

@@ -285,9 +285,8 @@ class Delta:
     def then(self, later: Self, *, before: Iterable[str]) -> Self:
         """Return this change and *later* after it as one; *before* has the names that were there."""
         removed = (set(self.removed) - later.changed.keys()) | set(later.removed)
-        return type(self)(
-            changed=later.applied_to(self.changed), removed=[name for name in before if name in removed]
-        )
+        in_order = [name for name in before if name in removed]
+        return type(self)(changed=later.applied_to(self.changed), removed=in_order)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,7 +317,7 @@ class Answer:
         if failure is not None:
             cut = {name: str(text)[: _SHOWN[name]] for name, text in failure.items()}
             return cls(warnings=read["warnings"]).failed(RunFailure(**cut))
-        overridden_by = read["overridden_by"]
+        overridden_by, may_change = read["overridden_by"], {*MAY_CHANGE} & {*request}
         if overridden_by is not None and not isinstance(read["result"], dict):
             raise SandboxProtocolError("the code's process overrides, and says not by what")
         if overridden_by is not None and overridden_by not in range(len(request["code"])):
@@ -328,9 +327,7 @@ class Answer:
             response={"result": read["result"]},
             overridden_by=overridden_by,
             delta=delta,
-            changed={
-                name: each for name, each in read["changed"].items() if name in {*MAY_CHANGE} & {*request}
-            },
+            changed={name: each for name, each in read["changed"].items() if name in may_change},
             actions=read["actions"],
             warnings=read["warnings"],
         )
@@ -338,11 +335,7 @@ class Answer:
     def failed(self, error: RunFailure) -> Self:
         """Return the answer of a run that failed by *error*."""
         return type(self)(
-            response=error.response,
-            error=error,
-            warnings=self.warnings,
-            calls=self.calls,
-            stdout=self.stdout,
+            response=error.response, error=error, warnings=self.warnings, calls=self.calls, stdout=self.stdout
         )
 
 
@@ -350,9 +343,8 @@ def _delta(found: contract.StateDelta) -> Delta:
     delta = Delta(changed=found["changed"], removed=found["removed"])
     changes = len(delta.changed) + len(delta.removed)
     if changes > _MOST_CHANGES:
-        raise SandboxOutputError(
-            f"the code changed {changes:,} variables; a run may change {_MOST_CHANGES:,} (keep lists in one)"
-        )
+        limit = f"a run may change {_MOST_CHANGES:,} (keep lists in one)"
+        raise SandboxOutputError(f"the code changed {changes:,} variables; {limit}")
     if not delta.changed.keys().isdisjoint(delta.removed):
         raise SandboxProtocolError("the code's process changes variables that it removes")
     return delta

@@ -29,9 +29,7 @@ from gcp_adk_store.kernel.process import Closing
 
 
 def callback_request(
-    kind: str,
-    code: str | CodeFile | Sequence[str | CodeFile],
-    subjects: Mapping[str, Any],
+    kind: str, code: str | CodeFile | Sequence[str | CodeFile], subjects: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the request that calls the callbacks of *kind* in *code* about *subjects*.
 
@@ -137,9 +135,8 @@ class PythonRuntime(Closing):
         self._sandbox, room = open_sandbox(sandbox, settings)
         self._owns_sandbox = self._sandbox is not sandbox
         self._settings = settings
-        self._engine = Engine(
-            self._sandbox, callees, http=http or HttpPolicy(), mocks=mocks, settings=settings, room=room
-        )
+        http = http or HttpPolicy()
+        self._engine = Engine(self._sandbox, callees, http=http, mocks=mocks, settings=settings, room=room)
         self._sessions = SessionRuns(session_service, artifact_service, settings, note_run)
 
     async def run_tool(
@@ -170,11 +167,7 @@ class PythonRuntime(Closing):
         return await self._run_tool(tool, args, invocation)
 
     async def call_tool(
-        self,
-        name: str,
-        args: Mapping[str, Any],
-        key: SessionKeyLike,
-        **options: Unpack[RunOptions],
+        self, name: str, args: Mapping[str, Any], key: SessionKeyLike, **options: Unpack[RunOptions]
     ) -> ToolRun:
         """Call the tool *name* of ``tools``, of any kind, as a model does.
 

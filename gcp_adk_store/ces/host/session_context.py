@@ -109,13 +109,11 @@ def state_delta(change: Delta, state: Mapping[str, Any], settings: RuntimeSettin
     """
     for name in (*change.changed, *change.removed):
         if is_mark(name):
-            raise InvalidInputError(
-                f"a variable cannot have the name {name[:100]!r}: marks of removals have such"
-            )
+            says = f"a variable cannot have the name {name[:100]!r}: marks of removals have such"
+            raise InvalidInputError(says)
         if name.startswith(_SHARED) and name not in settings.shared_variables:
-            raise InvalidInputError(
-                f"code may not change the variable {name[:100]!r}: shared_variables does not name it"
-            )
+            says = f"code may not change the variable {name[:100]!r}: shared_variables does not name it"
+            raise InvalidInputError(says)
     delta = {**change.changed, **dict.fromkeys(change.removed)}
     marks = {_mark(name): False for name in change.changed if state.get(_mark(name)) is True}
     marks |= {_mark(name): True for name in change.removed}
@@ -263,9 +261,8 @@ async def _loaded(part: Any, key: SessionKey, artifacts: BaseArtifactService, wa
 
 
 def _event(event: Event, *, keeps_media: bool) -> dict[str, Any]:
-    dumped = event.model_dump(
-        mode="python", by_alias=True, exclude_none=True, include={*messages.Event.model_fields}
-    )
+    seen = {*messages.Event.model_fields}
+    dumped = event.model_dump(mode="python", by_alias=True, exclude_none=True, include=seen)
     wire = to_object(dumped, f"event {event.id}", lenient=True)  # as the store keeps events
     actions, content = wire.get("actions") or {}, wire.get("content") or {}
     if delta := actions.get("stateDelta"):

@@ -96,9 +96,8 @@ class SessionRuns:
                 except StaleSessionError:
                     if not left:
                         raise
-                    logger.info(
-                        "%s on %s runs again: another writer was first", invocation.what, invocation.key
-                    )
+                    again = "%s on %s runs again: another writer was first"
+                    logger.info(again, invocation.what, invocation.key)
                     continue
                 done = self._done(opened, ran, event_id, started)
                 self._note(invocation, ran, done[1]["warnings"])
@@ -311,7 +310,6 @@ def _tool_run(invocation: Invocation, answer: Answer, fields: dict[str, Any]) ->
 
 
 def _response(ran: Answer, invocation: Invocation) -> types.Content:
-    response = types.FunctionResponse(
-        id=invocation.function_call_id, name=invocation.subject, response=dict(ran.response or {})
-    )
+    call_id, said = invocation.function_call_id, dict(ran.response or {})
+    response = types.FunctionResponse(id=call_id, name=invocation.subject, response=said)
     return types.Content(role=USER, parts=[types.Part(function_response=response)])

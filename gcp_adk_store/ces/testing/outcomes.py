@@ -23,13 +23,8 @@ class Case:
     def ended(self, status: Status, says: Iterable[str], *, stdout: str, began: float) -> "Outcome":
         """Return what became of it; *began* is by ``time.perf_counter``."""
         where = {each.name: getattr(self, each.name) for each in fields(Case)}
-        return Outcome(
-            **where,
-            status=status,
-            says=tuple(says),
-            stdout=stdout,
-            duration_s=time.perf_counter() - began,
-        )
+        took = time.perf_counter() - began
+        return Outcome(**where, status=status, says=tuple(says), stdout=stdout, duration_s=took)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
