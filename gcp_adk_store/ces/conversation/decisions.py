@@ -135,9 +135,8 @@ def active_agent(events: Sequence[Event], app: AgentApp) -> AgentSpec:
         if named and (agent := app.agent(named)):
             return agent
     if app.root is None:
-        raise InvalidInputError(
-            f"{app.folder} names no root agent; write rootAgent in app.json, and agents/ beside it"
-        )
+        says = f"{app.folder} names no root agent; write rootAgent in app.json, and agents/ beside it"
+        raise InvalidInputError(says)
     return app.root
 
 

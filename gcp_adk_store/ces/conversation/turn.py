@@ -73,10 +73,8 @@ class Turn:
         An error of a model, a service or the sandbox is raised after the events of what was done before it,
         such as the responses of tools and the variables that they changed.
         """
-        declared = {
-            name: value for name, value in self.program.app.variables.items() if name not in self.held.state
-        }
-        self.held.delta |= declared
+        declared, state = self.program.app.variables, self.held.state
+        self.held.delta |= {name: value for name, value in declared.items() if name not in state}
         raised: Exception | None = None
         try:
             async for event in self._play():
@@ -330,9 +328,8 @@ class Turn:
 
     async def _tool_ran(self, name: str, args: dict[str, Any], call_id: str) -> Mapping[str, Any]:
         try:
-            ran: ToolRun = await self.runtime.call_tool(
-                name, args, self.held.key, function_call_id=call_id, **self._options()
-            )
+            options = {**self._options(), "function_call_id": call_id}
+            ran: ToolRun = await self.runtime.call_tool(name, args, self.held.key, **options)
         except (SandboxRunError, InvalidInputError) as exc:  # also a name that no tool has
             return failure_of(exc).response
         decisions.require_fitting(ran)
@@ -374,12 +371,10 @@ class Turn:
         }
 
     async def _holds(self, rule: Any) -> bool:
-        condition = self.program.conditions[rule]
+        condition, key = self.program.conditions[rule], self.held.key
         if isinstance(condition, decisions.Condition):
             return condition.holds(self.held.state)
-        ran = await self.runtime.run_tool(
-            condition, str(condition.name), {}, self.held.key, **self._options()
-        )
+        ran = await self.runtime.run_tool(condition, str(condition.name), {}, key, **self._options())
         if ran.error is not None:
             raise TurnFailedError("CALLBACK_FAILED", f"a transfer rule of {self.agent.name}: {ran.error}")
         return bool(ran.result)
@@ -393,9 +388,8 @@ class Turn:
         if END_SESSION in listed:
             declarations.append(models.end_declaration())
         text = "\n\n".join(filter(None, (app.global_instruction, agent.instruction)))
-        return self._request_of(
-            models.instruction_of(text, visible(self.held.state, shared=())), declarations
-        )
+        instruction = models.instruction_of(text, visible(self.held.state, shared=()))
+        return self._request_of(instruction, declarations)
 
     def _request_of(self, instruction: str, declarations: list[dict[str, Any]]) -> dict[str, Any]:
         """Return a request of the agent to a model, as ``before_model_callback`` sees it."""

@@ -132,9 +132,7 @@ class HostCalls:
                 raise self.ending
             try:
                 reply = self._call_host(question)
-            except (
-                Exception
-            ) as exc:  # after any error of the channel, the code must not continue as if it had an answer
+            except Exception as exc:  # of the channel: the code must not go on as if it had an answer
                 raise self.end(f"the host could not be asked: {exc!r}") from exc
         if not isinstance(reply, dict):
             raise self.end(f"the host answered {type(reply).__name__}")

@@ -179,9 +179,8 @@ class Source:
             function = found
         elif wanted is None and defined:
             if name:
-                warn(
-                    f"{self.filename}: the function {name!r} is missing; {defined[0]!r}, the first, is called"
-                )
+                says = f"the function {name!r} is missing; {defined[0]!r}, the first, is called"
+                warn(f"{self.filename}: {says}")
             function = cast("Callable[..., Any]", namespace[defined[0]])
         else:
             says = f"the function {name or ''!r} is missing; the file defines {defined}"

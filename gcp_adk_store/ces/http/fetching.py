@@ -312,9 +312,8 @@ def _fields(given: Any, what: str) -> list[tuple[str, Any]]:
         if each is not None
     ]
     _require_few(what, pairs)
-    return [
-        (name, to_json(each).decode() if isinstance(each, Mapping | list) else each) for name, each in pairs
-    ]
+    nested = (Mapping, list)
+    return [(name, to_json(each).decode() if isinstance(each, nested) else each) for name, each in pairs]
 
 
 def _require_few(what: str, pairs: Sequence[tuple[Any, Any]]) -> None:

@@ -72,9 +72,8 @@ def read_address(text: str) -> Address:
 
 def is_public(address: Address) -> bool:
     """Whether *address* is one of the internet's, and no special one."""
-    return any(address in network for network in _PUBLIC) and not any(
-        address in network for network in _REFUSED
-    )
+    may_be = any(address in network for network in _PUBLIC)
+    return may_be and not any(address in network for network in _REFUSED)
 
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -148,9 +147,8 @@ class AllowedHost:
             return cls(name=host, port=port)
         name = host.removeprefix("*.")
         try:
-            url = httpx.URL(
-                f"http://[{name}]" if ":" in name and not name.startswith("[") else f"http://{name}"
-            )
+            is_bare = ":" in name and not name.startswith("[")  # an IPv6 address without its brackets
+            url = httpx.URL(f"http://[{name}]" if is_bare else f"http://{name}")
         except (httpx.InvalidURL, UnicodeEncodeError) as exc:  # a lone surrogate is the second
             raise InvalidInputError(f"allowed host {text!r}: {exc}") from exc
         if url.path != "/" or url.userinfo or url.query or url.port or not _HOST.fullmatch(_host(url)):

@@ -143,9 +143,8 @@ class BubblewrapSandbox:
         except TimeoutError as exc:
             if not zygote.has_begun:
                 zygote.close()
-            raise SandboxUnavailableError(
-                f"the sandbox did not start a process within the {self.patience_s:g} s of patience_s"
-            ) from exc
+            says = f"the sandbox did not start a process within the {self.patience_s:g} s of patience_s"
+            raise SandboxUnavailableError(says) from exc
         finally:
             if not begins:
                 process.close()
@@ -173,10 +172,8 @@ class BubblewrapSandbox:
             "uid": _NOBODY if is_root else None,
             "filter": program().hex(),
         }
-        return [
-            *_command(bwrap, environment, folder / "site", code.fileno(), is_root=is_root),
-            json.dumps(config),
-        ]
+        command = _command(bwrap, environment, folder / "site", code.fileno(), is_root=is_root)
+        return [*command, json.dumps(config)]
 
 
 def _command(bwrap: str, environment: Environment, site: Path, code: int, *, is_root: bool) -> list[str]:

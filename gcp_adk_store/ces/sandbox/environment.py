@@ -169,9 +169,8 @@ def open_environment(folder: Path) -> Environment:
     try:
         found = _ENVIRONMENT.validate_json((folder / _DESCRIPTION).read_bytes())
     except FileNotFoundError as exc:
-        raise SandboxUnavailableError(
-            f"what user code runs in is not installed in {folder}; install it:\n  gcp-adk-store ces install"
-        ) from exc
+        says = f"what user code runs in is not installed in {folder}; install it:\n  {_INSTALL}"
+        raise SandboxUnavailableError(says) from exc
     except OSError as exc:
         raise SandboxUnavailableError(f"{folder} cannot be read: {exc.strerror}; {_ANEW}") from exc
     except ValueError as exc:
@@ -183,7 +182,8 @@ def open_environment(folder: Path) -> Environment:
     return found
 
 
-_ANEW: Final = "install it anew:\n  gcp-adk-store ces install"
+_INSTALL: Final = "gcp-adk-store ces install"
+_ANEW: Final = f"install it anew:\n  {_INSTALL}"
 
 
 def install_environment(folder: Path, *, python: str | None = None) -> Environment:
@@ -250,13 +250,11 @@ def _libraries(interpreter: Interpreter, site: Path) -> tuple[str, ...]:
     modules += map(str, site.rglob("*.so*"))
     loader = shutil.which("ldd")
     if loader is None:
-        raise SandboxUnavailableError(
-            "the command ldd is missing, which finds the libraries of an interpreter; install libc-bin"
-        )
+        says = "the command ldd is missing, which finds the libraries of an interpreter; install libc-bin"
+        raise SandboxUnavailableError(says)
     # A module of a library that this machine lacks cannot be imported outside either.
-    listed = subprocess.run(
-        [loader, interpreter.executable, *modules], capture_output=True, text=True, check=False
-    ).stdout
+    command = [loader, interpreter.executable, *modules]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     found = {path for path in _LINKED.findall(listed) if not path.startswith(inside)}
     beside = [Path(path).with_name(_OF_THREADS) for path in found if Path(path).name.startswith("libc.so")]
     found.update(str(path) for path in beside if path.exists())

@@ -66,18 +66,15 @@ class FrameReader:
             SandboxProtocolError: an honest process does not send this.
         """
         self._received += len(data)
-        if self._received > self._limits.received_bytes:
-            raise SandboxOutputError(
-                f"the code sent more than the {self._limits.received_bytes} bytes of received_bytes"
-            )
+        if self._received > (most := self._limits.received_bytes):
+            raise SandboxOutputError(f"the code sent more than the {most} bytes of received_bytes")
         self._buffer += data
         while len(self._buffer) >= HEADER_BYTES:
             size = int.from_bytes(self._buffer[:HEADER_BYTES], "big")
             most = self._limits.sent_frame_bytes
             if size > most:
-                raise SandboxProtocolError(
-                    f"a frame of {size} bytes is more than the {most} of sent_frame_bytes"
-                )
+                says = f"a frame of {size} bytes is more than the {most} of sent_frame_bytes"
+                raise SandboxProtocolError(says)
             end = HEADER_BYTES + size
             self._count.add(bytes(self._buffer[HEADER_BYTES + self._count.read : end]))
             self._require_few()
@@ -91,14 +88,10 @@ class FrameReader:
 
     def _require_few(self) -> None:
         """Refuse a frame before its values exist: small as JSON, they are large in memory."""
-        for name, found in (
-            ("frame_values", self._count.values),
-            ("received_values", self._values + self._count.values),
-        ):
-            if found > getattr(self._limits, name):
-                raise SandboxProtocolError(
-                    f"the code sent more than the {getattr(self._limits, name)} values of {name}"
-                )
+        values = self._count.values
+        for name, found in (("frame_values", values), ("received_values", self._values + values)):
+            if found > (most := getattr(self._limits, name)):
+                raise SandboxProtocolError(f"the code sent more than the {most} values of {name}")
         most = _BYTES_OF_A_VALUE * self._limits.frame_values
         if self._count.outside > most:
             raise SandboxProtocolError(

@@ -86,9 +86,8 @@ async def _collect(output: io.FileIO, printed: bytearray, limits: Limits) -> San
         room = limits.output_bytes - len(printed)
         printed += data[:room]
         if len(data) > room:
-            return SandboxOutputError(
-                f"the code printed more than the {limits.output_bytes} bytes of output_bytes"
-            )
+            says = f"the code printed more than the {limits.output_bytes} bytes of output_bytes"
+            return SandboxOutputError(says)
     return None
 
 
@@ -134,9 +133,8 @@ def _error_of(how: Ended, limits: Limits, *, is_killed: bool) -> SandboxError:
         return SandboxCrashError(f"the code's process was ended by {signal.Signals(number).name}")
     if how.cpu_s >= limits.cpu_s * _CERTAIN_SHARE:
         return SandboxTimeoutError(f"the code took more processor time than the {limits.cpu_s} s of cpu_s")
-    return SandboxMemoryError(
-        "the kernel killed the code's process, as it does when memory runs out; use less memory"
-    )
+    says = "the kernel killed the code's process, as it does when memory runs out; use less memory"
+    return SandboxMemoryError(says)
 
 
 class Conversation:
@@ -178,9 +176,8 @@ class Conversation:
                     return value  # and what follows is not read
                 served += 1
                 if served > (most := self._limits.host_calls):
-                    raise SandboxProtocolError(
-                        f"the code calls the host more than the {most} times of host_calls"
-                    )
+                    says = f"the code calls the host more than the {most} times of host_calls"
+                    raise SandboxProtocolError(says)
                 responding = self._begun(self._respond(value))
                 await asyncio.wait((responding, reading), return_when=asyncio.FIRST_COMPLETED)
                 if not responding.done() and not reading.result():

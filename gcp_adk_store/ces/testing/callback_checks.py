@@ -243,9 +243,8 @@ class _File:
 
     def _kind(self, code: Path) -> str:
         """Return which callback *code* is: as the app's configuration has it, else by its folder."""
-        listed = (
-            each.callback for each in self.checks.app.callbacks if each.path.resolve() == code.resolve()
-        )
+        callbacks, path = self.checks.app.callbacks, code.resolve()
+        listed = (each.callback for each in callbacks if each.path.resolve() == path)
         return next(listed, code.parent.parent.name.removesuffix("_callbacks"))
 
     def _outcome(self, message: object) -> Outcome:

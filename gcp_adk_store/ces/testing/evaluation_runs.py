@@ -197,9 +197,8 @@ class EvaluationRuns(Checks):
                     wrong.append(f"{turn.name}: the turn failed: {came.error}")
                     break
                 ended = came.ended
-                failures = turn.failures(
-                    came, similar=self.similar, allows_extra_calls=self.app.allows_extra_calls
-                )
+                extra = self.app.allows_extra_calls
+                failures = turn.failures(came, similar=self.similar, allows_extra_calls=extra)
                 wrong += [f"{turn.name}: {failure}" for failure in failures]
 
 

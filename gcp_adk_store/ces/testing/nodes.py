@@ -156,18 +156,16 @@ class Nodes:
             raise self.wrong(node, f"it is nested deeper than {_DEPTH} levels, or refers to itself")
         self.values += 1
         if self.values > _VALUES:
-            raise self.wrong(
-                node, f"it has more than {_VALUES:,} values, those referred to counted each time"
-            )
+            says = f"it has more than {_VALUES:,} values, those referred to counted each time"
+            raise self.wrong(node, says)
         if isinstance(node, yaml.MappingNode):
             members = self.members(node, "an object")
             return {name: self.value(each, depth - 1) for name, each in members.items()}
         if isinstance(node, yaml.SequenceNode):
             return [self.value(each, depth - 1) for each in node.value]
         if node.tag == _INTEGER and not _PLAIN_INTEGER.fullmatch(node.value):
-            raise self.wrong(
-                node, f"{node.value} is read as the number {self._scalar(node)}: put it in quotes"
-            )
+            says = f"{node.value} is read as the number {self._scalar(node)}: put it in quotes"
+            raise self.wrong(node, says)
         return self._scalar(node)
 
     def _scalar(self, node: yaml.Node) -> Any:

@@ -92,9 +92,8 @@ class _Reading(Nodes):
             members = self.members(each, "an expectation", _PARTS)
             operator = self.text(each, members, "operator")
             if operator not in OPERATORS:
-                raise self.wrong(
-                    members["operator"], f"unknown operator {operator}; known: {', '.join(OPERATORS)}"
-                )
+                says = f"unknown operator {operator}; known: {', '.join(OPERATORS)}"
+                raise self.wrong(members["operator"], says)
             if "value" not in members and operator not in WITHOUT_VALUE:
                 raise self.wrong(each, f"{operator} needs a value")
             written = self.text(each, members, "path")

@@ -268,9 +268,8 @@ class _Document:
         if str(path).startswith("x-"):  # an extension of the document
             return {}
         if not str(path).startswith("/"):
-            raise InvalidInputError(
-                f"the OpenAPI document has the path {str(path)[:40]!r}, which must begin with /"
-            )
+            says = f"the OpenAPI document has the path {str(path)[:40]!r}, which must begin with /"
+            raise InvalidInputError(says)
         return self._resolved(found, path)
 
     def _operation(self, path: str, item: Mapping[str, Any], method: str) -> Operation:
@@ -316,9 +315,8 @@ class _Document:
         found = {name: session_fields(some, resolve, f"{where}, {name}") for name, some in together.items()}
         for each in operation.parameters:
             if found[each.name].in_part and not each.parts_fields:
-                raise UnfillableError(
-                    f"a field is marked within {each.name}, whose fields are joined to a text"
-                )
+                says = f"a field is marked within {each.name}, whose fields are joined to a text"
+                raise UnfillableError(says)
         body = session_fields(of_body, resolve, where)
         is_flat = operation.body == FORM and all(map(body.gives, body.members))
         if body.in_part and not (operation.takes_json or is_flat):
@@ -336,16 +334,14 @@ class _Document:
             if reference is None:
                 return {**found, **mark}
             node = self._target(str(reference), where)
-        raise InvalidInputError(
-            f"{where}: a reference of the document refers to itself, directly or through others"
-        )
+        says = "a reference of the document refers to itself, directly or through others"
+        raise InvalidInputError(f"{where}: {says}")
 
     def _target(self, reference: str, where: str) -> Mapping[str, Any]:
         """Return what is at *reference*, which may itself refer to something."""
         if not reference.startswith("#/"):
-            raise InvalidInputError(
-                f"{where}: {reference} is outside of the document; copy it into the document"
-            )
+            says = f"{reference} is outside of the document; copy it into the document"
+            raise InvalidInputError(f"{where}: {says}")
         node: Any = self.root
         for step in unquote(reference[2:]).split("/"):
             if isinstance(node, list):

@@ -110,18 +110,16 @@ class Parameter:
         except UnicodeEncodeError as exc:
             raise ArgumentsError(f"the argument {self.name} has a lone surrogate at {exc.start}") from exc
         if len(text) > _CHARACTERS:
-            raise ArgumentsError(
-                f"the argument {self.name} has {len(text):,} characters; it may have {_CHARACTERS:,}"
-            )
+            says = f"has {len(text):,} characters; it may have {_CHARACTERS:,}"
+            raise ArgumentsError(f"the argument {self.name} {says}")
         return text
 
     def _encoded(self, value: Any) -> str:
         if self.style == "json":
             return json.dumps(value)
         if self.style not in _STYLES[self.place]:
-            raise ArgumentsError(
-                f"the argument {self.name} has the style {self.style}, which is not supported"
-            )
+            says = f"has the style {self.style}, which is not supported"
+            raise ArgumentsError(f"the argument {self.name} {says}")
         between = _BETWEEN.get(self.style, ",")
         if isinstance(value, list):
             return between.join(map(text_of, value))

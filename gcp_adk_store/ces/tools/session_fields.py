@@ -252,9 +252,8 @@ class _Reading:
             found = self._known[key] = self._read([*together.values()], depth)
             if found and key in self._recursive:
                 named = (self._references[each] for each in together if each in self._references)
-                raise UnfillableError(
-                    f"a field is marked in {next(named, 'a schema')}, which contains itself"
-                )
+                holder = next(named, "a schema")
+                raise UnfillableError(f"a field is marked in {holder}, which contains itself")
         known = self._known[key]
         if known is None:
             self._recursive.add(key)

@@ -157,9 +157,8 @@ async def test(folder: Path, app: Path, *, chosen: _TestOptions) -> Result:
     of_tools = _found(place, _OF_TOOLS, "*.yaml", "*.yml") if chosen.only != "callbacks" else []
     of_callbacks = _found(app, _OF_CALLBACKS, "test.py", "test_*.py") if chosen.only != "tools" else []
     if not (of_tools or of_callbacks):
-        raise CannotLookError(
-            f"{place} has no tests: put them into tool_tests/*.yaml, or into test.py beside python_code.py"
-        )
+        way_out = "put them into tool_tests/*.yaml, or into test.py beside python_code.py"
+        raise CannotLookError(f"{place} has no tests: {way_out}")
     if of_callbacks and importlib.util.find_spec("pytest") is None:
         raise CannotLookError(f"callbacks are tested by pytest: {how_to_install('testing')}; or --only tools")
     read = chosen.read_app(app, allow_problems=chosen.allow_problems)

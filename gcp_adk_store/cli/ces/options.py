@@ -236,9 +236,8 @@ class CodeOptions(Options):
         for each in (*problems, *(app.unlike_platform if whole else ())):
             click.echo(visible(each), err=True)
         if problems and not allow_problems:
-            raise CannotLookError(
-                "the app does not run with these problems: correct them, or add --allow-problems"
-            )
+            says = "the app does not run with these problems: correct them, or add --allow-problems"
+            raise CannotLookError(says)
         return app
 
     def settings(self) -> "ces.RuntimeSettings":

@@ -72,9 +72,8 @@ class Conversation:
     def _write(self, frame: dict[str, Any]) -> None:
         text = json.dumps(frame, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
         if len(text) > self._frame_bytes:
-            raise FrameTooLargeError(
-                f"{len(text)} bytes are more than the {self._frame_bytes} of sent_frame_bytes"
-            )
+            says = f"{len(text)} bytes are more than the {self._frame_bytes} of sent_frame_bytes"
+            raise FrameTooLargeError(says)
         rest = memoryview(len(text).to_bytes(_HEADER_BYTES, "big") + text)
         while rest:
             rest = rest[os.write(self._frames, rest) :]
