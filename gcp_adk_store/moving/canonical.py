@@ -127,13 +127,6 @@ class Passing:
             self._values[key] = sha256(canonical_state({key: value})).digest()
         return event
 
-    async def drain(self) -> int:
-        """Read the events that are left, and return their number."""
-        count = 0
-        async for _ in self:
-            count += 1
-        return count
-
     @property
     def changed(self) -> bool:
         """Whether an event changed the session's state."""

@@ -5,7 +5,8 @@ Artifacts go along version by version, between any artifact services of ADK.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -76,14 +77,11 @@ class ArtifactCopies:
     async def _copy_one(self, which: dict[str, Any], report: Report) -> bool:
         versions = sorted(await self.source.list_versions(**which))
         there = sorted(await self.target.list_versions(**which))
-        user, session, name = which["user_id"], which["session_id"], which["filename"]
         if versions != list(range(len(versions))):
-            says = f"artifact {name[:80]!r}: its versions {versions[:10]} get the numbers from 0 on"
-            report.add("versions", says, user=user, session=session)
+            _note(report, "versions", which, f"its versions {versions[:10]} get the numbers from 0 on")
         if len(there) > len(versions):
-            says = f"artifact {name[:80]!r}: the target has {len(there)} versions, the source {len(versions)}"
-            report.add("conflict", says, user=user, session=session)
-            return False
+            says = f"the target has {len(there)} versions, the source {len(versions)}"
+            return _note(report, "conflict", which, says)
         has_all = True
         for version in versions[len(there) :]:
             has_all &= await self._copy_version(which, version, report)
@@ -94,26 +92,27 @@ class ArtifactCopies:
                 if copied is None or mine != _content(
                     await self.target.load_artifact(**which, version=copied)
                 ):
-                    says = f"artifact {name[:80]!r}: version {version} differs"
-                    report.add("differs", says, user=user, session=session)
-                    has_all = False
+                    has_all = _note(report, "differs", which, f"version {version} differs")
         return has_all
 
     async def _copy_version(self, which: dict[str, Any], version: int, report: Report) -> bool:
         part = await self.source.load_artifact(**which, version=version)
         about = await self.source.get_artifact_version(**which, version=version)
         if about is None:
-            says = f"artifact {which['filename'][:80]!r}: version {version} is gone"
-            report.add("failed", says, user=which["user_id"], session=which["session_id"])
-            return False
-        if self.dry_run:
-            report.artifact_versions += 1
-            return True
-        metadata = dict(about.custom_metadata) if about.custom_metadata else None
-        # A rewind removed what has no content: without its version, later ones would get other numbers.
-        await self.target.save_artifact(**which, artifact=part or TOMBSTONE, custom_metadata=metadata)
+            return _note(report, "failed", which, f"version {version} is gone")
+        if not self.dry_run:
+            metadata = dict(about.custom_metadata) if about.custom_metadata else None
+            # A rewind removed what has no content: without its version, later ones would get other numbers.
+            await self.target.save_artifact(**which, artifact=part or TOMBSTONE, custom_metadata=metadata)
         report.artifact_versions += 1
         return True
+
+
+def _note(report: Report, kind: str, which: Mapping[str, Any], says: str) -> bool:
+    """Note what is wrong with an artifact; return ``False``: the target does not have all of it."""
+    says = f"artifact {which['filename'][:80]!r}: {says}"
+    report.add(kind, says, user=which["user_id"], session=which["session_id"])
+    return False
 
 
 def open_artifacts(given: ArtifactPlace, ends: AsyncExitStack) -> BaseArtifactService:
@@ -272,9 +271,8 @@ class _Copying:
     """A session of the user whose sessions are being copied."""
     lacks: bool = False
     """Whether artifacts or memories of this user failed: the next call copies them."""
-    without_initial: int = 0
-    without_times: int = 0
-    without_ends: int = 0
+    lacking: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Sessions by what each lacks."""
 
     async def run(self, follow: asyncio.Event | None, interval_s: float) -> None:
         """Copy once, or again and again until *follow* is set and then once more."""
@@ -356,9 +354,7 @@ class _Copying:
         report.events += outcome.events
         report.verified += outcome.verified
         if report.passes == 1 or outcome.did == "copied":  # later passes see it again
-            self.without_initial += outcome.lacks_initial
-            self.without_times += outcome.lacks_times
-            self.without_ends += outcome.lacks_end
+            self.lacking.update(outcome.lacks)
         for kind, says in outcome.notes:
             report.add(kind, says, user=listed.user_id, session=listed.session_id)
         if outcome.entry is not None:
@@ -415,16 +411,8 @@ class _Copying:
                 self.ledger.forget(user, session)
 
     def _sum_up(self) -> None:
-        for line in self.copies.source.traits.losses:
-            self.report.add("lost", f"{self.copies.source.traits.kind}: {line}")
-        for line in self.copies.target.traits.losses:
-            self.report.add("lost", f"{self.copies.target.traits.kind}: {line}")
-        if self.without_initial:
-            says = f"of {self.without_initial} sessions the source does not have the state at the creation"
-            self.report.add("initial", f"{says}: keys begin with their first change by an event")
-        if self.without_times:
-            says = f"of {self.without_times} sessions the time of creation is lost"
-            self.report.add("times", says)
-        if self.without_ends:
-            says = f"of {self.without_ends} sessions the time to live is not kept: that of the target counts"
-            self.report.add("times", says)
+        for traits in (self.copies.source.traits, self.copies.target.traits):
+            for line in traits.losses:
+                self.report.add("lost", f"{traits.kind}: {line}")
+        for (kind, says), count in sorted(self.lacking.items()):
+            self.report.add(kind, f"of {count} sessions {says}")

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal
 
 from google.adk.events import Event
 
@@ -15,6 +15,12 @@ from gcp_adk_store.moving.report import Entry, failure_of_one
 
 _SHOWN = 3  # names of keys in a note
 
+_NO_INITIAL: Final = (
+    "initial",
+    "the source does not have the state at the creation: keys begin with their first change by an event",
+)
+_NO_TIME: Final = ("times", "the time of creation is lost")
+_NO_END: Final = ("times", "the time to live is not kept: that of the target counts")
 
 Did = Literal["copied", "continued", "replaced", "unchanged", ""]
 """The field of the report that counts a session; empty if it is gone, or a note says why it is not copied."""
@@ -35,12 +41,8 @@ class Outcome:
     verified: bool = False
     entry: Entry | None = None
     notes: list[tuple[str, str]] = field(default_factory=list)
-    lacks_initial: bool = False
-    """Whether its state at the creation is unknown, and events changed it."""
-    lacks_times: bool = False
-    """Whether the time of its creation is unknown, or not kept."""
-    lacks_end: bool = False
-    """Whether it has a time to live."""
+    lacks: list[tuple[str, str]] = field(default_factory=list)
+    """Kind and text of what a report says once of all such sessions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,9 +181,15 @@ class SessionCopies:
         async with self.target.open(key) as there:
             if there is None:
                 return False
-            passing = Passing(there.events, in_order=not self.target.traits.sorts_by_time)
-            await passing.drain()
+            passing = await self._read_through(there)
             return (known.events, known.digest) == (passing.digest.events, passing.of_events())
+
+    async def _read_through(self, there: Record) -> Passing:
+        """Return the events of a session of the target, all read."""
+        passing = Passing(there.events, in_order=not self.target.traits.sorts_by_time)
+        async for _ in passing:
+            pass
+        return passing
 
     async def remove(self, key: ListedKey, known: Entry) -> bool:
         """Delete a session in the target that is gone in the source, if it is as this copy wrote it."""
@@ -208,9 +216,12 @@ class SessionCopies:
             notes.append(("state", f"{len(keys)} keys differ from what the events say: {shown}"))
         if (record.header.title or record.header.labels) and not target.keeps_titles:
             notes.append(("titles", f"{target.kind} has no title and no labels"))
-        outcome.lacks_initial = passing.changed and record.header.initial is None and target.keeps_times
-        outcome.lacks_end = record.ends
-        outcome.lacks_times = record.header.create_time is None or not target.keeps_times
+        if passing.changed and record.header.initial is None and target.keeps_times:
+            outcome.lacks.append(_NO_INITIAL)
+        if record.header.create_time is None or not target.keeps_times:
+            outcome.lacks.append(_NO_TIME)
+        if record.ends:
+            outcome.lacks.append(_NO_END)
 
     async def _verify(self, outcome: Outcome, record: Record, passing: Passing) -> None:
         """Read the session in the target again, and compare its digest with that of what was read.
@@ -222,8 +233,7 @@ class SessionCopies:
                 outcome.entry = None
                 outcome.notes.append(("differs", "the target does not have it"))
                 return
-            found = Passing(there.events, in_order=not self.target.traits.sorts_by_time)
-            await found.drain()
+            found = await self._read_through(there)
             state = canonical_state(there.header.state)
             has_other_title = self._has_other_title(record.header, there.header)
         if not passing.same(found):
