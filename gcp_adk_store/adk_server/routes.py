@@ -234,13 +234,9 @@ def add_store_routes(
     before = len(app.router.routes)
     app.include_router(routes.router(), prefix=prefix, tags=["store"])
     # Before ADK's own: a mounted page would take all paths.
-    app.router.routes[:0] = [stream, *_taken(app.router.routes, before)]
+    added, app.router.routes[before:] = app.router.routes[before:], []
+    app.router.routes[:0] = [stream, *added]
     return followers
-
-
-def _taken(routes: list[Any], start: int) -> list[Any]:
-    taken, routes[start:] = routes[start:], []
-    return taken
 
 
 class _Routes:

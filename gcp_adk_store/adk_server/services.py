@@ -63,25 +63,17 @@ def register(registry: "ServiceRegistry | None" = None) -> None:
     from google.adk.cli.service_registry import get_service_registry  # noqa: PLC0415
 
     registry = registry or get_service_registry()
-    registry.register_session_service("firestore", session_service)
-    registry.register_artifact_service("gs", artifact_service)
-    registry.register_session_service("firestore+local", session_service)
-    registry.register_artifact_service("gs+local", artifact_service)
-    registry.register_memory_service("firestore", memory_service)
-    registry.register_memory_service("firestore+local", memory_service)
     # ADK's own name; its services.yaml offers the same as `type: task_store`.
     register_task_store = getattr(registry, "_register_task_store_service", None)
-    if register_task_store is not None:
-        register_task_store("firestore", task_store)
-        register_task_store("firestore+local", task_store)
+    for where in ("", "+local"):
+        registry.register_session_service(f"firestore{where}", session_service)
+        registry.register_artifact_service(f"gs{where}", artifact_service)
+        registry.register_memory_service(f"firestore{where}", memory_service)
+        if register_task_store is not None:
+            register_task_store(f"firestore{where}", task_store)
 
 
-def session_service(
-    uri: str,
-    *,
-    agents_dir: str | None = None,  # noqa: ARG001  # ADK's
-    **options: Any,
-) -> SessionService:
+def session_service(uri: str, *, agents_dir: str | None = None, **options: Any) -> SessionService:
     """Return the session service of a URI; also a ``class:`` of ADK's ``services.yaml``.
 
     The same URI has the same service, and with it the same connections, until :func:`close_services`. All
@@ -101,12 +93,7 @@ def session_service(
     return _service(SessionService, asked, options, FirestoreSessionService, of="sessions", renamed=renamed)
 
 
-def artifact_service(
-    uri: str,
-    *,
-    agents_dir: str | None = None,  # noqa: ARG001  # ADK's
-    **options: Any,
-) -> ArtifactService:
+def artifact_service(uri: str, *, agents_dir: str | None = None, **options: Any) -> ArtifactService:
     """Return the artifact service of a URI; also a ``class:`` of ADK's ``services.yaml``.
 
     *uri* is as :func:`~gcp_adk_store.adk_server.uris.artifact_service_arguments` reads it. *options* are
@@ -119,12 +106,7 @@ def artifact_service(
     return _service(ArtifactService, asked, options, GcsArtifactService, of="artifacts", renamed=renamed)
 
 
-def memory_service(
-    uri: str,
-    *,
-    agents_dir: str | None = None,  # noqa: ARG001  # ADK's
-    **options: Any,
-) -> "MemoryService":
+def memory_service(uri: str, *, agents_dir: str | None = None, **options: Any) -> "MemoryService":
     """Return the memory service of a URI; also a ``class:`` of ADK's ``services.yaml``.
 
     *uri* is as :func:`~gcp_adk_store.adk_server.uris.memory_service_arguments` reads it. *options* are
@@ -145,12 +127,7 @@ def memory_service(
     return _service(MemoryService, asked, options, MemoryService, of="memory", renamed=renamed, names=names)
 
 
-def task_store(
-    uri: str,
-    *,
-    agents_dir: str | None = None,  # noqa: ARG001  # ADK's
-    **options: Any,
-) -> "TaskStore":
+def task_store(uri: str, *, agents_dir: str | None = None, **options: Any) -> "TaskStore":
     """Return the store of A2A tasks of a URI; also a ``class:`` of ADK's ``services.yaml``.
 
     *uri* is as :func:`~gcp_adk_store.adk_server.uris.task_store_arguments` reads it. *options* are other

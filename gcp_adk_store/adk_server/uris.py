@@ -45,14 +45,8 @@ def session_service_arguments(uri: str) -> dict[str, Any]:
     Raises:
         InvalidInputError: a part of it is unknown, repeated, empty or malformed.
     """
-    options: _Options = {
-        "prefix": str,
-        "on_conflict": str,
-        "on_missing_payload": str,
-        "durability": str,
-        "history": str,
-        "default_ttl_seconds": _decimal,
-    }
+    texts = ("prefix", "on_conflict", "on_missing_payload", "durability", "history")
+    options: _Options = {**dict.fromkeys(texts, str), "default_ttl_seconds": _decimal}
     return _firestore_arguments(uri, options, SessionLimits, of_cloud={"bucket": str})
 
 
@@ -74,10 +68,8 @@ def artifact_service_arguments(uri: str) -> dict[str, Any]:
         return {"local": parts.path} | parts.typed({}, ArtifactLimits)
     if parts.path not in ("", "/"):
         raise InvalidInputError(f"gs://{parts.authority} is a whole bucket; {parts.path!r} cannot follow it")
-    given = parts.typed(
-        {"project": str, "kms_key_name": str, "storage_class": str, "signing_service_account": str},
-        ArtifactLimits,
-    )
+    texts = ("project", "kms_key_name", "storage_class", "signing_service_account")
+    given = parts.typed(dict.fromkeys(texts, str), ArtifactLimits)
     StoreSettings(bucket=parts.authority, project=given.get("project"))
     require_forms(given, _ARTIFACT_FORMS)
     return {"bucket_name": parts.authority} | given
