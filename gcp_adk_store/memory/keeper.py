@@ -46,6 +46,17 @@ Settled = Callable[[Attempts], None]
 """Raises, where nothing is left to change, if it is unknown what became of the commits before."""
 
 
+class _Wanted(NamedTuple):
+    """What a change wants of the memories."""
+
+    decide: Decide
+    embedded: Embedded | None = None
+    """Vectors that are stored with their memories."""
+    settled: Settled | None = None
+    light: bool = True
+    """Whether it is decided in the event loop, and not beside it."""
+
+
 class _Plan(NamedTuple):
     before: Snapshot | None
     change: Change | None
@@ -129,7 +140,7 @@ class MemoryKeeper:
             light = sum(map(len, batch)) <= _BATCH_BYTES
             with half_done(range(number)):
                 embedded = await self._embedded(batch[:most])
-                changed = await self._change(key, decide, embedded, light=light)
+                changed = await self._change(key, _Wanted(decide, embedded, light=light))
             is_stored = is_stored or changed is not None
         return is_stored
 
@@ -181,9 +192,8 @@ class MemoryKeeper:
         embedded = await self._embedded([new.text])
         if old in await self.rewrite(key, replaced, embedded, settled) or is_stored:
             return True
-        await self.reader.remove_payloads(
-            key, [new.text]
-        )  # the head has changed: no attempt can be stored any more
+        # The head has changed: no attempt can be stored any more.
+        await self.reader.remove_payloads(key, [new.text])
         return False
 
     async def text_of(self, key: UserKey, memory_id: str) -> str | None:
@@ -229,14 +239,13 @@ class MemoryKeeper:
 
         while not is_all:
             with half_done(replaced):
-                changed = await self._change(key, decide, embedded, settled)
+                changed = await self._change(key, _Wanted(decide, embedded, settled))
             if changed is None:
                 break
             newest, is_all = changed.after, changed.change.is_all
             kept = set(newest.texts)
-            replaced += [
-                text for text in (changed.before.texts if changed.before else ()) if text not in kept
-            ]
+            before = changed.before.texts if changed.before else ()
+            replaced += [text for text in before if text not in kept]
         left = set() if newest is None else set(newest.texts)
         # A commit whose answer was lost may have removed some: nothing else removes their payloads.
         removed = [text for text in tried if text not in left]
@@ -267,7 +276,10 @@ class MemoryKeeper:
                 if snapshot is None or not (snapshot.head.is_ending or snapshot.head.spilled):
                     return snapshot
                 begun.append(snapshot.head.update_time)
-                await (self._remove(key, snapshot) if snapshot.head.is_ending else self._change(key, end))
+                if snapshot.head.is_ending:
+                    await self._remove(key, snapshot)
+                else:
+                    await self._change(key, _Wanted(end))
             except StoredDataError:
                 await remove_unread(self._documents, self._layout.head(key))
             return CHANGED
@@ -301,60 +313,42 @@ class MemoryKeeper:
         if self.embedding is None:
             return ()
         made = await self.embedding.stored(texts)
-        await self._change(key, lambda before: None if before is None else revectored(before, made), made)
+        wanted = _Wanted(lambda before: None if before is None else revectored(before, made), made)
+        await self._change(key, wanted)
         return made.refused
 
     async def _embedded(self, texts: Sequence[str]) -> Embedded | None:
         return None if self.embedding is None else await self.embedding.stored_if_able(texts)
 
-    async def _change(
-        self,
-        key: UserKey,
-        decide: Decide,
-        embedded: Embedded | None = None,
-        settled: Settled | None = None,
-        *,
-        light: bool = True,
-    ) -> _Step | None:
-        """Commit what *decide* makes of the memories; return the last commit, ``None`` without any.
+    async def _change(self, key: UserKey, wanted: _Wanted) -> _Step | None:
+        """Commit what is *wanted* of the memories; return the last commit, ``None`` without any.
 
         It starts from what this process knows. A decision to do nothing stands on a read. Vectors of removed
-        memories go in the same commit, or in commits before; *embedded* are stored with their memories. Not
-        *light*, it is decided beside the event loop.
+        memories go in the same commit, or in commits before.
         """
         held = self.reader.cached(key)
         before = None if held is None else held.snapshot
         begun: list[str] = []
         with half_done(begun):
             while True:
-                step = await self._step(key, decide, embedded, before, settled=settled, light=light)
+                step = await self._step(key, wanted, before)
                 if step is None or not step.change.is_prior:
                     return step
                 before = step.after
                 begun.append(before.head.update_time)
 
-    async def _step(
-        self,
-        key: UserKey,
-        decide: Decide,
-        embedded: Embedded | None,
-        before: Snapshot | None,
-        *,
-        settled: Settled | None,
-        light: bool,
-    ) -> _Step | None:
+    async def _step(self, key: UserKey, wanted: _Wanted, before: Snapshot | None) -> _Step | None:
         """Commit the next part of a change, which starts from *before* if that is known."""
-        planned = partial(self._planned, key, decide, embedded, light=light)
 
         async def look() -> _Plan:
-            return await planned(await self.reader.read(key), is_read=True)
+            return await self._planned(key, wanted, await self.reader.read(key), is_read=True)
 
         def decided(plan: _Plan, attempts: Attempts) -> Decision[_Step | None]:
             if plan.change is None and not plan.is_read:
                 return CHANGED
             if plan.change is None:
-                if settled is not None:
-                    settled(attempts)
+                if wanted.settled is not None:
+                    wanted.settled(attempts)
                 return Done(None)
             before, change = plan.before, plan.change
             old = None if before is None else before.head
@@ -364,32 +358,25 @@ class MemoryKeeper:
         known = None
         if before is not None:
             with suppress(InvalidInputError):  # by then others may have made room: a refusal stands on a read
-                known = (await planned(before, is_read=False),)
+                known = (await self._planned(key, wanted, before, is_read=False),)
         return await transact(self._documents, look, decided, known=known)
 
     async def _planned(
-        self,
-        key: UserKey,
-        decide: Decide,
-        embedded: Embedded | None,
-        found: Snapshot | None,
-        *,
-        is_read: bool,
-        light: bool,
+        self, key: UserKey, wanted: _Wanted, found: Snapshot | None, *, is_read: bool
     ) -> _Plan:
         """Return what a commit makes of what was *found*, with the vectors that it needs."""
         if found is not None and found.head.is_ending:
             await self._remove(key, found)
             return _Plan(found, None, is_read=False)
-        alone = light and (found is None or not found.head.shards)
-        change = await offload(partial(decide, found), light=alone)
+        alone = wanted.light and (found is None or not found.head.shards)
+        change = await offload(partial(wanted.decide, found), light=alone)
         if change is None:
             return _Plan(found, None, is_read=is_read)
-        if found is not None and (numbers := parts_to_read(found, change, embedded)):
+        if found is not None and (numbers := parts_to_read(found, change, wanted.embedded)):
             found = await self.reader.with_parts(key, found, numbers)
             if found is None:  # another call replaced what the change needs
                 return _Plan(None, None, is_read=False)
-        change = await offload(partial(following, found, change, embedded), light=alone)
+        change = await offload(partial(following, found, change, wanted.embedded), light=alone)
         return _Plan(found, change, is_read=is_read)
 
     def _step_done(
