@@ -131,14 +131,11 @@ async def delete(
     with waiting("deleting"):
         gone = await _delete(_service(at.store), filename, scope, dry_run=dry_run)
     if not gone:
-        raise _not_there(
-            "no artifacts exist" if filename is None else f"the artifact {filename!r} does not exist"
-        )
+        what = "no artifacts exist" if filename is None else f"the artifact {filename!r} does not exist"
+        raise _not_there(what)
     done, outcome = ("would delete", "found") if dry_run else ("deleted", "deleted")
-    return Result(
-        {**at.place, "artifacts": gone, "outcome": outcome},
-        [at.where, *(f"{done} {in_one_line(name)}" for name in gone)],
-    )
+    lines = [f"{done} {in_one_line(name)}" for name in gone]
+    return Result({**at.place, "artifacts": gone, "outcome": outcome}, [at.where, *lines])
 
 
 async def _delete(

@@ -140,13 +140,8 @@ async def prune(at: OpenStore, /, *, dry_run: bool, retention: "Retention", **jo
     def build(pipeline: "beam.Pipeline", store: "BulkStore") -> None:
         from gcp_adk_store.bulk import PruneSessions  # noqa: PLC0415  # of an extra
 
-        pipeline | PruneSessions(
-            store,
-            app_name=job["app_name"],
-            retention=retention,
-            dry_run=dry_run,
-            partitions=job["partitions"],
-        )
+        of_app = {"app_name": job["app_name"], "partitions": job["partitions"]}
+        pipeline | PruneSessions(store, **of_app, retention=retention, dry_run=dry_run)
 
     return await _run(at, job, build, bad=("unreadable",))
 
@@ -236,8 +231,5 @@ async def _run(at: OpenStore, job: Mapping[str, Any], build: Any, *, bad: Sequen
             run, build, settings, job["beam_options"], processes=job["processes"]
         )
     counted = [f"{name.replace('_', ' ')}: {number:,}" for name, number in counts.items()]
-    return Result(
-        {**at.place, "counts": counts},
-        [at.where, ", ".join(counted) or "nothing was counted"],
-        status=int(any(counts.get(name) for name in bad)),
-    )
+    lines = [at.where, ", ".join(counted) or "nothing was counted"]
+    return Result({**at.place, "counts": counts}, lines, status=int(any(map(counts.get, bad))))

@@ -70,15 +70,9 @@ async def fsck(at: OpenStore, /, *, full: bool, repair: bool, dry_run: bool, **s
         faults = [fault async for fault in found]
     repaired = await at.store.repair(faults) if repair and not dry_run else []
     outcomes = [_outcome(fault, repaired, repair=repair, dry_run=dry_run) for fault in faults]
-    return Result(
-        {
-            **at.place,
-            "checked": asdict(looked),
-            "faults": [_described(*each) for each in zip(faults, outcomes, strict=True)],
-        },
-        _lines(looked, faults, outcomes),
-        status=int(len(repaired) < len(faults)),
-    )
+    described = [_described(*each) for each in zip(faults, outcomes, strict=True)]
+    data = {**at.place, "checked": asdict(looked), "faults": described}
+    return Result(data, _lines(looked, faults, outcomes), status=int(len(repaired) < len(faults)))
 
 
 def _outcome(fault: Fault, repaired: Sequence[Fault], *, repair: bool, dry_run: bool) -> str:
@@ -113,9 +107,8 @@ def _lines(looked: Checked, faults: Sequence[Fault], outcomes: Sequence[str]) ->
     codes = dict.fromkeys(fault.code for fault in faults)
     helps = dict.fromkeys(fault.help for fault in faults)
     counts = Counter(outcomes)
-    is_asked = any(
-        fault.repair and outcome == "found" for fault, outcome in zip(faults, outcomes, strict=True)
-    )
+    found = zip(faults, outcomes, strict=True)
+    is_asked = any(fault.repair and outcome == "found" for fault, outcome in found)
     again = command_line(only=click.get_current_context().params.keys() - {"repair", "dry_run"})
     return [
         table,
@@ -165,11 +158,9 @@ async def gc(at: OpenStore, /, *, older_than: float, dry_run: bool) -> Result:
             found.append((garbage, await _gc_outcome(at.store, garbage, dry_run=dry_run)))
             move_to(len(found))
     counts = Counter(outcome for _, outcome in found)
-    return Result(
-        {**at.place, "garbage": [_garbage_described(*each) for each in found]},
-        _garbage_lines(found, counts, dry_run=dry_run),
-        status=int(bool(counts["failed"] + counts["left alone"])),
-    )
+    data = {**at.place, "garbage": [_garbage_described(*each) for each in found]}
+    lines = _garbage_lines(found, counts, dry_run=dry_run)
+    return Result(data, lines, status=int(bool(counts["failed"] + counts["left alone"])))
 
 
 async def _gc_outcome(store: "Store", garbage: Garbage, *, dry_run: bool) -> str:
@@ -203,9 +194,7 @@ def _garbage_described(garbage: Garbage, outcome: str) -> dict[str, Any]:
     }
 
 
-def _garbage_lines(
-    found: list[tuple[Garbage, str]], counts: Counter[str], *, dry_run: bool
-) -> list[RenderableType]:
+def _garbage_lines(found: list[_Found], counts: Counter[str], *, dry_run: bool) -> list[RenderableType]:
     if not found:
         return ["nothing: all content is in use, or was written too recently to judge"]
     table = Table("kind", "in", "name", "size", "age", "outcome", box=None)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,18 +58,10 @@ async def list_(at: OpenStore, /, **asked: Any) -> Result:
     Ends with 0, also for an empty page, or with 2 if it cannot run.
     """
     page = await at.store.memory.list_memories(**asked)
-    return Result(
-        {
-            **at.place,
-            "memories": [_described(each) for each in page.memories],
-            "next_cursor": page.next_cursor,
-        },
-        [
-            at.where,
-            _table(page.memories) if page.memories else "no memories on this page",
-            *next_page(page.next_cursor),
-        ],
-    )
+    described = [_described(each) for each in page.memories]
+    shown = _table(page.memories) if page.memories else "no memories on this page"
+    data = {**at.place, "memories": described, "next_cursor": page.next_cursor}
+    return Result(data, [at.where, shown, *next_page(page.next_cursor)])
 
 
 @memory.command("search")
@@ -84,12 +77,10 @@ async def search(at: OpenStore, /, *, query: str, **asked: Any) -> Result:
     Ends with 0, also if it finds nothing, or with 2 if it cannot run.
     """
     found = await at.store.memory.search_memories(query=query, **asked)
-    entries = [each.memory for each in found]
     described = [{**_described(each.memory), "score": each.score} for each in found]
-    table = _table(entries, [f"{each.score:.3f}" for each in found])
-    return Result(
-        {**at.place, "memories": described}, [at.where, table if found else "no memory has these words"]
-    )
+    table = _table([each.memory for each in found], [f"{each.score:.3f}" for each in found])
+    shown = table if found else "no memory has these words"
+    return Result({**at.place, "memories": described}, [at.where, shown])
 
 
 @memory.command("delete")
@@ -134,10 +125,8 @@ async def delete(
         raise NotThereError(f"no such memory exists; list them: {command_line('memory list', only=IDS[:2])}")
     ids = [each.id for each in gone] if memory_id is None else [memory_id]
     done, outcome = ("would delete", "found") if dry_run else ("deleted", "deleted")
-    return Result(
-        {**at.place, "memories": ids, "outcome": outcome},
-        [at.where, f"{done} {len(ids):,}", _table(gone)],
-    )
+    data = {**at.place, "memories": ids, "outcome": outcome}
+    return Result(data, [at.where, f"{done} {len(ids):,}", _table(gone)])
 
 
 async def _chosen(
@@ -205,14 +194,8 @@ async def reindex(
         raise CannotLookError(str(exc)) from exc
     with progress("embedding: memories") as move_to:
         done = await service.reindex_memories(**user, dry_run=dry_run, on_progress=move_to)
-    counted = {
-        "memories": done.memories,
-        "missing": done.missing,
-        "embedded": done.embedded,
-        "refused": [*done.refused],
-    }
     return Result(
-        {**at.place, "embedder": chosen.name, "dimensions": chosen.dimensions, **counted},
+        {**at.place, "embedder": chosen.name, "dimensions": chosen.dimensions, **asdict(done)},
         [
             at.where,
             f"{done.memories:,} memories, {done.missing:,} without a vector of {in_one_line(chosen.name)}",

@@ -142,8 +142,7 @@ async def export(
                 async with opened_file(out) as file:
                     found = await export_jsonl(records, file, place=at.place, on_event=move_to)
     for each in left_out:
-        says = f"left out: {in_one_line(each.reason)}; see: {looking_at(each)}"
-        click.echo(says, err=True)
+        click.echo(f"left out: {in_one_line(each.reason)}; see: {looking_at(each)}", err=True)
     if not found.sessions and not left_out:
         click.echo(_no_session(app_name, user_id), err=True)
     click.echo(f"sessions: {found.sessions:,}, events: {found.events:,}, written to {called(out)}", err=True)
@@ -169,14 +168,7 @@ class _Input(click.File):
     says="What happens to a session whose id is taken.",
 )
 @json_option
-async def import_(
-    at: OpenStore,
-    /,
-    *,
-    file: BinaryIO,
-    remap_user: tuple[str, ...],
-    on_conflict: Literal["skip", "overwrite", "new-id"],
-) -> Result:
+async def import_(at: OpenStore, /, *, file: BinaryIO, remap_user: tuple[str, ...], **asked: Any) -> Result:
     """Make the sessions that export or sessions export wrote as lines of JSON to FILE, or "-".
 
     A folder of --local that contains no store gets one, and a line says so. Ends with 1 if a stored session
@@ -185,15 +177,11 @@ async def import_(
     from gcp_adk_store.moving import import_jsonl  # noqa: PLC0415  # half of ADK
 
     users = values_by_name("--remap-user", remap_user, form="OLD=NEW")
-    had_store = _has_store(at)
+    had_store, target = _has_store(at), at.store.sessions
     try:
         with progress("importing: sessions") as move_to:
             report = await import_jsonl(
-                file,
-                at.store.sessions,
-                users=users,
-                on_conflict=on_conflict,
-                on_progress=lambda report: move_to(report.listed),
+                file, target, users=users, on_progress=lambda so_far: move_to(so_far.listed), **asked
             )
     except StoreError:
         for line in _made(at, had_store=had_store):
@@ -225,9 +213,8 @@ def _no_session(app: str, user: str | None) -> str:
 
 
 def _result(report: "Report", *, would: bool, nothing: str) -> Result:
-    counts = [
-        f"{name.replace('_', ' ')}: {getattr(report, name):,}" for name in _COUNTS if getattr(report, name)
-    ]
+    numbers = {name.replace("_", " "): getattr(report, name) for name in _COUNTS}
+    counts = [f"{name}: {number:,}" for name, number in numbers.items() if number]
     lines = [("would do: " if would else "") + (", ".join(counts) or nothing)]
     lines += [in_one_line(str(note)) for note in report.notes]
     if report.notes_left_out:

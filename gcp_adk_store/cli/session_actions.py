@@ -64,18 +64,13 @@ def _lines(redaction: Redaction) -> list[str]:
         lines.append(f"{removed} {redaction.payloads:,} payloads")
     if redaction.title_removed:
         lines.append(f"{removed} the title, which repeats the event")
+    keys = "state keys it would set to null" if redaction.is_dry_run else "state keys that are null now"
+    is_removed = redaction.memories_removed
+    memories = "memories that were removed" if is_removed else "memories made of it, see --memories"
     for what, names in (
-        (
-            "state keys that are null now" if not redaction.is_dry_run else "state keys it would set to null",
-            redaction.state_removed,
-        ),
+        (keys, redaction.state_removed),
         ("state keys that still have its values, see --state", redaction.state_kept),
-        (
-            "memories that were removed"
-            if redaction.memories_removed
-            else "memories made of it, see --memories",
-            redaction.memories,
-        ),
+        (memories, redaction.memories),
         ("events that may summarise it", redaction.compactions),
     ):
         if names:

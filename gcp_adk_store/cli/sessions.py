@@ -62,10 +62,8 @@ def event_lines(event: "Event") -> Iterator[str]:
     parts = (event.content.parts if event.content else None) or []
     lines = [line for part in parts for line in _part_lines(part)]
     lines += [f"state: {line}" for line in json_lines(event.actions.state_delta)]
-    lines += [
-        f"artifact: {in_one_line(name)} version {version}"
-        for name, version in event.actions.artifact_delta.items()
-    ]
+    saved = event.actions.artifact_delta.items()
+    lines += [f"artifact: {in_one_line(name)} version {version}" for name, version in saved]
     if event.error_code or event.error_message:
         lines += _lines(f"error {event.error_code or ''}: {event.error_message or ''}")
     more = [*_more(event, _SHOWN), *_more(event.actions, {"state_delta", "artifact_delta"})]
@@ -180,15 +178,10 @@ async def list_(
             "" if each.turns is None else f"{each.turns:,}",
             moment(each.last_update_time),
         )
-    return Result(
-        {**at.place, "sessions": listed, "unreadable": unreadable, "next_cursor": page.next_cursor},
-        [
-            at.where,
-            table if listed else "no sessions on this page",
-            *(f"unreadable: {in_one_line(each['reason'])}; see: {each['command']}" for each in unreadable),
-            *next_page(page.next_cursor),
-        ],
-    )
+    data = {**at.place, "sessions": listed, "unreadable": unreadable, "next_cursor": page.next_cursor}
+    bad = [f"unreadable: {in_one_line(each['reason'])}; see: {each['command']}" for each in unreadable]
+    shown = table if listed else "no sessions on this page"
+    return Result(data, [at.where, shown, *bad, *next_page(page.next_cursor)])
 
 
 @sessions.command("show")
@@ -256,10 +249,8 @@ async def usage_(at: OpenStore, /, **key: Any) -> Result:
         models.add_row(cell(model.model or "unknown"), f"{model.calls:,}", *_tokens(model.tokens))
     models.add_row("total", f"{sum(model.calls for model in usage.models):,}", *_tokens(usage.tokens))
     counted = f"turns: {len(usage.turns):,}, events: {usage.events:,}, seconds: {usage.duration_s:,.1f}"
-    return Result(
-        {**at.place, **key, **_json(usage)},
-        [at.where, counted, *([turns] if usage.turns else []), models],
-    )
+    data = {**at.place, **key, **_json(usage)}
+    return Result(data, [at.where, counted, *([turns] if usage.turns else []), models])
 
 
 @sessions.command("export")
@@ -302,10 +293,8 @@ async def delete(at: OpenStore, /, *, dry_run: bool, keep_artifacts: bool, **key
         with waiting("deleting"):
             await at.store.delete_session(**key, artifacts=not keep_artifacts)
     done, outcome = ("would delete", "found") if dry_run else ("deleted", "deleted")
-    lines = [
-        at.where,
-        f"{done} session {in_one_line(key['session_id'])}, last update {moment(updated_at)}",
-    ]
+    says = f"{done} session {in_one_line(key['session_id'])}, last update {moment(updated_at)}"
+    lines = [at.where, says]
     if artifacts and not keep_artifacts:
         lines.append(f"{done} its artifacts: {len(artifacts)}")
     elif artifacts:
