@@ -128,12 +128,8 @@ def part_view(part: types.Part, index: int, mask: Mask, *, missing: PayloadRef |
     if part.text is not None:
         view |= {"kind": "thought" if part.thought else "text", "body": mask.over(part.text)}
     elif call := part.function_call:
-        view |= {
-            "kind": "call",
-            "name": call.name or "",
-            "id": call.id or "",
-            "body": mask.over_json(call.args),
-        }
+        body = mask.over_json(call.args)
+        view |= {"kind": "call", "name": call.name or "", "id": call.id or "", "body": body}
     elif response := part.function_response:
         body = mask.over_json(response.response)
         view |= {"kind": "response", "name": response.name or "", "id": response.id or "", "body": body}

@@ -106,12 +106,11 @@ async def memories(visit: Visit) -> Response:
         service = visit.site.store.memory
     except ModuleNotFoundError as exc:
         return visit.page("error.html", status=501, title="Memories are not shown", message=str(exc))
+    found: list[tuple[Any, float | None, str | None]]
     next_cursor = None
     if query:
         hits = await service.search_memories(**ids, query=query, limit=_MEMORIES_PER_PAGE)
-        found: list[tuple[Any, float | None, str | None]] = [
-            (hit.memory, hit.score, hit.session_id) for hit in hits
-        ]
+        found = [(hit.memory, hit.score, hit.session_id) for hit in hits]
     else:
         page = await service.list_memories(**ids, page_size=_MEMORIES_PER_PAGE, cursor=visit.cursor())
         found, next_cursor = [(memory, None, None) for memory in page.memories], page.next_cursor
@@ -124,9 +123,7 @@ async def memories(visit: Visit) -> Response:
             "score": score,
             "session": session,
             "text": mask.over(_text_of(memory.content), most=2_000),
-            "metadata": mask.over_json(memory.custom_metadata, most=2_000)
-            if memory.custom_metadata
-            else None,
+            "metadata": _metadata(mask, memory.custom_metadata, most=2_000),
         }
         for memory, score, session in found
     ]
@@ -226,13 +223,8 @@ async def artifact(visit: Visit) -> Response:
     if chosen is None:
         raise SessionMissingError("the artifact has no such version")
     against = visit.text("against")
-    values: dict[str, Any] = {
-        "preview": "none",
-        "text": None,
-        "table": None,
-        "difference": None,
-        "is_cut": False,
-    }
+    values: dict[str, Any] = {"preview": "none", "is_cut": False}
+    values |= dict.fromkeys(("text", "table", "difference"))
     reference = None
     if visit.mask.lifted:
         try:
@@ -304,7 +296,9 @@ def _version(visit: Visit, version: ArtifactVersion) -> dict[str, Any]:
         "size": version.size if isinstance(version, StoredArtifactVersion) else None,
         "created": moment(version.create_time),
         "uri": version.canonical_uri,
-        "metadata": visit.mask.over_json(version.custom_metadata, most=5_000)
-        if version.custom_metadata
-        else None,
+        "metadata": _metadata(visit.mask, version.custom_metadata, most=5_000),
     }
+
+
+def _metadata(mask: Mask, metadata: Mapping[str, Any] | None, *, most: int) -> Shown | None:
+    return mask.over_json(metadata, most=most) if metadata else None

@@ -85,14 +85,8 @@ def _text(values: Mapping[str, Any], key: str) -> str | None:
 
 
 def _view(visit: Visit, look: Look, step: Step) -> EventView:
-    number = visit.number("position", 0)
-    return event_view(
-        step.event,
-        visit.mask,
-        place=look.cursor(step.place),
-        number=number or None,
-        missing=step.stored.missing,
-    )
+    number, place = visit.number("position", 0) or None, look.cursor(step.place)
+    return event_view(step.event, visit.mask, place=place, number=number, missing=step.stored.missing)
 
 
 async def _changing(visit: Visit, look: Look, key: str) -> Step | None:
@@ -122,15 +116,13 @@ async def state(visit: Visit) -> Response:
         past = await state_at(look, await _point(visit, look, "event", "", look.end))
     own = {*past.values, *past.unknown}
     keys = sorted({*own, *shared})
+    first, left = keys[:MAX_KEYS], keys[MAX_KEYS:]
     values = {**shared, **past.values}
-    shown = _shown(visit, [values.get(key) for key in keys[:MAX_KEYS]])
+    shown = zip(first, _shown(visit, [values.get(key) for key in first]), strict=True)
     return visit.page(
         "state.html",
-        rows=[
-            (key, None if key in past.unknown else value)
-            for key, value in zip(keys[:MAX_KEYS], shown, strict=True)
-        ],
-        left=max(0, len(keys) - MAX_KEYS),
+        rows=[(key, None if key in past.unknown else value) for key, value in shown],
+        left=len(left),
         asked=asked,
         at=visit.cursor("at"),
         back=look.cursor(past.back) if past.back is not None else None,

@@ -24,14 +24,11 @@ async def fork(visit: Visit) -> Response:
     )
     await visit.site.require_authorized(visit.request, target.app, target.user)
     chosen = {"to_user": target.user, "to_session": target.session or ""}
-    if visit.given.get("confirmed") != "yes":
+    if _is_dry_run(visit):
         planned = await _planned(visit, event_id)
         return visit.page("fork.html", event_id=event_id, planned=planned, chosen=chosen)
     made = await visit.site.store.fork_session(
-        **visit.place.ids,
-        at=_point(event_id),
-        to_session_id=target.session,
-        to_user_id=target.user,
+        **visit.place.ids, at=_point(event_id), to_session_id=target.session, to_user_id=target.user
     )
     there = Place(app=made.app_name, user=made.user_id, session=made.id)
     return RedirectResponse(visit.links.to("session", there), 303)
@@ -42,17 +39,11 @@ async def restore(visit: Visit) -> Response:
     if not visit.is_sent:
         return visit.page("restore.html", event_id=visit.text("event"), planned=None, chosen={})
     event_id = visit.required("event")
-    keep_as = visit.text("keep_as")
-    if visit.given.get("confirmed") != "yes":
-        planned = await _planned(visit, event_id)
-        return visit.page(
-            "restore.html", event_id=event_id, planned=planned, chosen={"keep_as": keep_as or ""}
-        )
-    await visit.site.store.restore_session(
-        **visit.place.ids,
-        at=Point.after_event(event_id),
-        keep_as=keep_as,
-    )
+    keep_as, point = visit.text("keep_as"), Point.after_event(event_id)
+    if _is_dry_run(visit):
+        planned, chosen = await _planned(visit, event_id), {"keep_as": keep_as or ""}
+        return visit.page("restore.html", event_id=event_id, planned=planned, chosen=chosen)
+    await visit.site.store.restore_session(**visit.place.ids, at=point, keep_as=keep_as)
     return RedirectResponse(visit.links.to("session", visit.place), 303)
 
 
@@ -62,28 +53,24 @@ async def redact(visit: Visit) -> Response:
         return visit.page("redact.html", event_id=visit.text("event"), redaction=None, chosen={})
     event_id, reason = visit.required("event"), visit.required("reason")
     chosen: dict[str, Any] = {name: visit.given.get(name) == "yes" for name in ("state", "memories")}
+    chosen["reason"] = reason
     redaction = await visit.site.store.redact_event(
-        **visit.place.ids,
-        event_id=event_id,
-        reason=reason,
-        **chosen,
-        dry_run=visit.given.get("confirmed") != "yes",
+        **visit.place.ids, event_id=event_id, **chosen, dry_run=_is_dry_run(visit)
     )
-    return visit.page(
-        "redact.html", event_id=event_id, redaction=redaction, chosen={**chosen, "reason": reason}
-    )
+    return visit.page("redact.html", event_id=event_id, redaction=redaction, chosen=chosen)
 
 
 async def erase(visit: Visit) -> Response:
     """Ask whether to erase a user; say what would go; do it once it is confirmed, and show the receipt."""
     if not visit.is_sent:
         return visit.page("erase.html", receipt=None)
-    receipt = await visit.site.store.erase_user(
-        app_name=visit.place.app or "",
-        user_id=visit.place.user or "",
-        dry_run=visit.given.get("confirmed") != "yes",
-    )
+    app, user = visit.place.app or "", visit.place.user or ""
+    receipt = await visit.site.store.erase_user(app_name=app, user_id=user, dry_run=_is_dry_run(visit))
     return visit.page("erase.html", receipt=receipt)
+
+
+def _is_dry_run(visit: Visit) -> bool:
+    return bool(visit.given.get("confirmed") != "yes")
 
 
 def _point(event_id: str | None) -> Point | None:
