@@ -31,10 +31,10 @@ _TEXT: Final = "string"
 _TEXTS: Final = "texts"
 _NUMBER: Final = "int64"
 
+_IDS: Final = dict.fromkeys(("app_name", "user_id", "session_id"), _TEXT)
+
 SESSION_COLUMNS: Final = {
-    "app_name": _TEXT,
-    "user_id": _TEXT,
-    "session_id": _TEXT,
+    **_IDS,
     "title": _TEXT,
     "labels": _TEXT,
     "create_time": _TIME,
@@ -46,9 +46,7 @@ SESSION_COLUMNS: Final = {
 """Columns of sessions; ``labels`` and ``state`` are JSON."""
 
 EVENT_COLUMNS: Final = {
-    "app_name": _TEXT,
-    "user_id": _TEXT,
-    "session_id": _TEXT,
+    **_IDS,
     "position": _NUMBER,
     "event_id": _TEXT,
     "invocation_id": _TEXT,

@@ -186,7 +186,13 @@ async def listed(storage: SessionStorage, app: str, user: str | None = None) -> 
     """
     async for found in living(storage, app, user, limit=_PER_PAGE):
         if isinstance(found, UnreadableSession):
-            yield _unreadable(found)
+            yield Listed(
+                user_id=found.path if found.user_id is None else found.user_id,
+                session_id=found.session_id or "",
+                stamp="",
+                last_update_time=math.inf,
+                unreadable=found,
+            )
         else:
             stored, info = found
             yield Listed(
@@ -296,16 +302,6 @@ def differing(wanted: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
         for key, value in wanted.items()
         if key not in there or canonical_state({key: there[key]}) != canonical_state({key: value})
     ]
-
-
-def _unreadable(found: UnreadableSession) -> Listed:
-    return Listed(
-        user_id=found.path if found.user_id is None else found.user_id,
-        session_id=found.session_id or "",
-        stamp="",
-        last_update_time=math.inf,
-        unreadable=found,
-    )
 
 
 class OwnStore:

@@ -261,12 +261,8 @@ async def _put(record: Record, into: Target, on_conflict: OnConflict, report: Re
         return True
     if taken:
         key = replace(key, session=platform_uuid.new_uuid())
-        report.add(
-            "ids",
-            f"the id is taken: it is {key.session!r} now",
-            user=key.user,
-            session=record.header.key.session,
-        )
+        says = f"the id is taken: it is {key.session!r} now"
+        report.add("ids", says, user=key.user, session=record.header.key.session)
         record = elsewhere(replace(record, header=replace(record.header, key=key)))
     try:
         report.events += await into.write(record, record.events)
