@@ -22,7 +22,7 @@ from gcp_adk_store.ces.tools.declarations import CodeFile, Execution, FakeTools,
 from gcp_adk_store.ces.tools.openapi import OpenApiTool
 from gcp_adk_store.ces.tools.parameters import Authentication
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.calls import checks_arguments
+from gcp_adk_store.kernel.operation import arguments_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,13 +169,14 @@ def _faked(tool: Tool, code: CodeFile) -> Tool:
     return replace(tool, fake=FakeTools(source=code.source, filename=code.filename))
 
 
-@checks_arguments
 def load_code(path: Path) -> CodeFile:
     """Return the code of the file *path*, which tracebacks name by its path.
 
     Raises:
         InvalidInputError: it cannot be read, or is not a path.
     """
+    for kind, value in arguments_of(load_code, (), locals()):
+        kind.require(value)
     try:
         return CodeFile(path.read_text(encoding="utf-8-sig"), filename=str(path))
     except OSError as exc:

@@ -24,7 +24,7 @@ from gcp_adk_store.ces.http.policy import HttpPolicy
 from gcp_adk_store.ces.sandbox.interface import Sandbox
 from gcp_adk_store.ces.tools.declarations import CodeFile, Execution, MockConfig, PythonTool, Tool, by_name
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.calls import checks_arguments
+from gcp_adk_store.kernel.operation import arguments_of
 from gcp_adk_store.kernel.process import Closing
 
 
@@ -95,7 +95,6 @@ class PythonRuntime(Closing):
       the same session. For variables that cannot be stored, it is the result's ``error``.
     """
 
-    @checks_arguments
     def __init__(
         self,
         session_service: BaseSessionService,
@@ -127,6 +126,8 @@ class PythonRuntime(Closing):
             InvalidInputError: two tools have one name, the name of the sandbox is unknown, or an argument is
                 of another kind.
         """
+        for kind, value in arguments_of(PythonRuntime.__init__, (), locals()):
+            kind.require(value)
         if not (sandbox is None or isinstance(sandbox, str) or hasattr(sandbox, "runs_at_once")):
             says = f"sandbox must be a sandbox, or the name of one, not {type(sandbox).__name__}"
             raise InvalidInputError(says)

@@ -30,8 +30,7 @@ from gcp_adk_store.ces.tools.session_fields import (
     text_of,
 )
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.calls import checks_arguments
-from gcp_adk_store.kernel.operation import require_members
+from gcp_adk_store.kernel.operation import arguments_of, require_members
 
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch")
 _NOT_IN_NAMES: Final = re.compile(r"\W+", re.ASCII)
@@ -194,7 +193,6 @@ class OpenApiTool:
         return outgoing if self.authentication is None else self.authentication.added(outgoing, session)
 
     @classmethod
-    @checks_arguments
     def from_spec(
         cls,
         document: Mapping[str, Any],
@@ -217,6 +215,8 @@ class OpenApiTool:
             InvalidInputError: *document* is malformed, or has no operation that can be called. Or an
                 argument is of another kind.
         """
+        for kind, value in arguments_of(OpenApiTool.from_spec, (), locals()):
+            kind.require(value)
         title = _mapping(document.get("info"), "info").get("title", "")
         name = display_name or identifier(str(title))
         if not name:
