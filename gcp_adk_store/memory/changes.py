@@ -194,11 +194,8 @@ def _sealed(head: MemoryHead, contents: Mapping[int, ShardContent]) -> Change:
         *(digests_in(each.ids) - {memory.digest for memory in decoded(each.texts)} for each in older)
     )
     # What has ended is too old to be added again.
-    lasting = [
-        (text, memory)
-        for text, memory in zip(texts, decoded(texts), strict=True)
-        if not memory.has_ended(now)
-    ]
+    both = zip(texts, decoded(texts), strict=True)
+    lasting = [(text, memory) for text, memory in both if not memory.has_ended(now)]
     kept = [text for text, _ in lasting]
     known = removed | {memory.digest for _, memory in lasting}
     new = new_shards(head.next_number, kept, b"".join(sorted(known)), decoded(kept))
@@ -223,9 +220,8 @@ def _rewritten(texts: Sequence[str], rewrite: Rewrite) -> list[str] | None:
 def _ending_sooner(before: Sequence[str], after: Sequence[str]) -> list[bytes]:
     """Return the digests of memories that *after* ends sooner: their events may be added again after that."""
     old, new = set(before), set(after)
-    ends = {
-        memory.digest: memory.until or inf for memory in decoded(text for text in before if text not in new)
-    }
+    former = decoded(text for text in before if text not in new)
+    ends = {memory.digest: memory.until or inf for memory in former}
     changed = decoded(text for text in after if text not in old)
     return [each.digest for each in changed if each.until is not None and each.until < ends[each.digest]]
 
@@ -254,6 +250,5 @@ def half_done(parts: Sized) -> Iterator[None]:
     except StoreError as exc:
         if not len(parts) or isinstance(exc, OutcomeUnknownError):
             raise
-        raise OutcomeUnknownError.since(
-            exc, f"some memories are changed, and not all; call it again: {exc}"
-        ) from exc
+        says = f"some memories are changed, and not all; call it again: {exc}"
+        raise OutcomeUnknownError.since(exc, says) from exc

@@ -284,9 +284,8 @@ class Contents:
                 by_vectors = self._similarity.nearest(direction, limit=depth, accepts=fits)
                 fused = fuse(by_words, by_vectors)
                 found = [each for each in fused if each[0] >= min_score][:limit]
-            hits = [
-                Hit(text=self._texts[number], memory=self._at(number), score=score) for score, number in found
-            ]
+            texts = self._texts
+            hits = [Hit(text=texts[number], memory=self._at(number), score=score) for score, number in found]
             return Found(hits=hits, without_vector=without)
 
     def _at(self, number: int) -> Memory:

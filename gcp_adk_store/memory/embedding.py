@@ -227,11 +227,8 @@ class Embedding:
             self._rest(exc, "memories are stored without vectors; `gcp-adk-store memory reindex` adds them")
             return None
         if embedded.refused:
-            logger.warning(
-                "the embedder %s refused %d memories: they are stored without vectors",
-                self.name,
-                len(embedded.refused),
-            )
+            says = "the embedder %s refused %d memories: they are stored without vectors"
+            logger.warning(says, self.name, len(embedded.refused))
         return embedded
 
     async def query(self, text: str) -> bytes | None:
@@ -264,10 +261,7 @@ class Embedding:
             logger.warning(
                 "vectors are of %s (%d dimensions), not of %s (%d dimensions): searches go by words until "
                 "`gcp-adk-store memory reindex`",
-                vectors.embedder,
-                vectors.dimensions,
-                self.name,
-                self.dimensions,
+                *(vectors.embedder, vectors.dimensions, self.name, self.dimensions),
             )
         return is_own and vectors.count > 0
 

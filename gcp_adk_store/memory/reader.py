@@ -146,10 +146,10 @@ class MemoryReader:
         """Remove the payloads of memories with these stored *texts*, to which nothing refers any more."""
         path = self._layout.head(key)
         places = {
-            (place, memory.life)
-            for memory, text in ((decode_memory(text), text) for text in texts)
-            if memory.life is not None
-            for place in {ref.place for ref in decode_content(text).missing.values()}
+            (ref.place, life)
+            for text in texts
+            if (life := decode_memory(text).life) is not None
+            for ref in decode_content(text).missing.values()
         }
         await gather(
             self._payloads.at(place).remove_all(self._layout.payloads(path, life))
@@ -187,11 +187,7 @@ class MemoryReader:
         shards, bodies = {}, {}
         if known is not None and known.snapshot.head.epoch == head.epoch:
             shards, bodies = dict(known.snapshot.shards), dict(known.snapshot.vectors)
-        wanted = [
-            shard
-            for shard in head.shards
-            if shard.number not in shards and not shard.has_ended(head.read_time)
-        ]
+        wanted = [shard for shard in head.living if shard.number not in shards]
         parts = [part for part in head.vectors.parts if vectors and part.number not in bodies]
         paths = [self._layout.shard(path, head.epoch, shard.number) for shard in wanted]
         paths += [self._of_part(path, head, part) for part in parts]

@@ -159,9 +159,8 @@ class Remembering:
             try:
                 await add(**where, events=(), memories=[entry])
             except InvalidInputError as exc:
-                telemetry.warn(
-                    logger, "a memory that extract= returned cannot be stored, and is left out", exc
-                )
+                says = "a memory that extract= returned cannot be stored, and is left out"
+                telemetry.warn(logger, says, exc)
         return True
 
     def _let_go(self) -> None:

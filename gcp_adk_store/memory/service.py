@@ -121,9 +121,8 @@ class MemoryService(Closing, BaseMemoryService):
         """
         key = UserKey(app=session.app_name, user=session.user_id)
         left_out: dict[str, None] = {}
-        made = made_of_events(
-            session.events, session.id, None, default_ttl_s=self._default_ttl_s, left_out=left_out
-        )
+        ttl_s = self._default_ttl_s
+        made = made_of_events(session.events, session.id, None, default_ttl_s=ttl_s, left_out=left_out)
         await add_new(self._keeper, key, made, left_out=left_out)
 
     @operation
@@ -325,9 +324,8 @@ class MemoryService(Closing, BaseMemoryService):
         """
         if not memory_id:
             return
-        await self._keeper.rewrite(
-            UserKey(app=app_name, user=user_id), lambda text: None if has_id(text, memory_id) else text
-        )
+        key = UserKey(app=app_name, user=user_id)
+        await self._keeper.rewrite(key, lambda text: None if has_id(text, memory_id) else text)
 
     @operation
     async def has_memory(self, *, app_name: str, user_id: str, memory_id: str) -> bool:
@@ -341,11 +339,8 @@ class MemoryService(Closing, BaseMemoryService):
         Raises:
             OutcomeUnknownError: not answered; calling again is safe.
         """
-        wanted = session_id.strip()
-        await self._keeper.rewrite(
-            UserKey(app=app_name, user=user_id),
-            lambda text: None if decode_memory(text).session == wanted else text,
-        )
+        key, wanted = UserKey(app=app_name, user=user_id), session_id.strip()
+        await self._keeper.rewrite(key, lambda text: None if decode_memory(text).session == wanted else text)
 
     @operation
     async def delete_user_memory(self, *, app_name: str, user_id: str) -> None:

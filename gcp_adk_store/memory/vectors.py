@@ -76,11 +76,8 @@ def following(before: Snapshot | None, change: Change, embedded: Embedded | None
     grown = replace(pruned, vectors=replace(pruned.vectors, fresh=(*pruned.vectors.fresh, *new)))
     if _size(grown.vectors.fresh) > FRESH_BYTES:
         grown = _sealed(before, change, grown)
-    return replace(
-        change,
-        head=replace(head, vectors=grown.vectors, next_number=grown.next_number),
-        embedded=grown.added,
-    )
+    head = replace(head, vectors=grown.vectors, next_number=grown.next_number)
+    return replace(change, head=head, embedded=grown.added)
 
 
 def revectored(before: Snapshot, embedded: Embedded) -> Change | None:
@@ -161,9 +158,8 @@ def _pruned(before: Snapshot, vectors: Vectors, kept: set[bytes], number: int) -
             parts.append(added[-1].part)
             number += 1
     fresh = tuple(row for row in vectors.fresh if row[:DIGEST_BYTES] in kept)
-    return _Next(
-        vectors=replace(vectors, fresh=fresh, parts=tuple(parts)), next_number=number, added=added
-    ), is_all
+    left_over = replace(vectors, fresh=fresh, parts=tuple(parts))
+    return _Next(vectors=left_over, next_number=number, added=added), is_all
 
 
 def _sealed(before: Snapshot | None, change: Change, grown: _Next) -> _Next:
