@@ -118,20 +118,15 @@ def cost(
             plot.write_text(svg(curves, title=_TITLE), encoding="utf-8")
         except OSError as exc:
             raise CannotLookError(f"--plot {plot} cannot be written: {exc}") from exc
-    result = Result(
-        _described(workload, list_prices, bills, curves, free_tier=free_tier),
-        _lines(workload, list_prices, bills, curves),
-    )
-    finish(result, as_json=as_json)
+    described = _described(workload, list_prices, bills, curves, free_tier=free_tier)
+    finish(Result(described, _lines(workload, list_prices, bills, curves)), as_json=as_json)
 
 
 def _workload(used: dict[str, Any], scopes: str) -> Workload:
     for name in ("turns_per_day", "events_per_turn", "history"):
         if used[name] is None:
-            option = f"--{name.replace('_', '-')}"
-            raise CannotLookError(
-                f"{option} is missing; to begin with numbers: gcp-adk-store cost --like chat"
-            )
+            lacks = f"--{name.replace('_', '-')} is missing"
+            raise CannotLookError(f"{lacks}; to begin with numbers: gcp-adk-store cost --like chat")
     named = frozenset(name.strip() for name in scopes.split(",") if name.strip())
     try:
         return Workload(scopes=cast("frozenset[Scope]", named), **used)

@@ -61,14 +61,9 @@ def doctor(*, anchors: str | None, as_json: bool, **place: str | None) -> None:
         del each["aside"]
     probes = {"documents": facts.documents, "objects": facts.objects}
     samples_ms = {name: list(probe.samples_ms) for name, probe in probes.items() if probe is not None}
-    finish(
-        Result(
-            {**place, "findings": reported, "latency_ms": samples_ms},
-            _lines(where(chosen), findings, samples_ms),
-            status=int(any(finding.status is Status.FAIL for finding in findings)),
-        ),
-        as_json=as_json,
-    )
+    data = {**place, "findings": reported, "latency_ms": samples_ms}
+    status = int(any(finding.status is Status.FAIL for finding in findings))
+    finish(Result(data, _lines(where(chosen), findings, samples_ms), status), as_json=as_json)
 
 
 def _deployment(chosen: StoreSettings, anchors: str | None) -> tuple[StoreSettings, Any, Sequence[Finding]]:

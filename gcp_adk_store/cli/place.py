@@ -177,9 +177,8 @@ def store_folder(path: str, *, creates: bool = False) -> str:
             f"the folder {path!r} contains no local store; an agent creates one: Store.local({path!r})"
         ) from exc
     except NotADirectoryError as exc:
-        raise CannotLookError(
-            f"{path!r} is a file; name the folder of a store, which contains {DATABASE}"
-        ) from exc
+        says = f"{path!r} is a file; name the folder of a store, which contains {DATABASE}"
+        raise CannotLookError(says) from exc
     except OSError as exc:
         raise CannotLookError(
             f"the folder {path!r} cannot be read ({exc.strerror}); let this user read it, or name another one"

@@ -99,16 +99,14 @@ def needs_ces() -> Iterator[None]:
         import pydantic  # noqa: PLC0415  # what is asked for here
 
         if tuple(int(part) for part in pydantic.VERSION.split(".")[:2]) < _PYDANTIC:
-            raise CannotLookError(
-                f"pydantic {pydantic.VERSION} is too old; upgrade it: {how_to_install('ces')}"
-            )
+            says = f"pydantic {pydantic.VERSION} is too old; upgrade it"
+            raise CannotLookError(f"{says}: {how_to_install('ces')}")
         yield
     except ModuleNotFoundError as exc:
         if (exc.name or "").partition(".")[0] == "gcp_adk_store":
             raise
-        raise CannotLookError(
-            f"the module {exc.name} is missing; this command needs an extra: {how_to_install('ces')}"
-        ) from exc
+        says = f"the module {exc.name} is missing; this command needs an extra"
+        raise CannotLookError(f"{says}: {how_to_install('ces')}") from exc
 
 
 _WIDEST: Final = 100_000

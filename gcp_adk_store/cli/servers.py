@@ -223,6 +223,5 @@ def _bound(port: int) -> socket.socket:
     except OSError as exc:
         # Without the address, which Python adds.
         reason = os.strerror(exc.errno) if exc.errno else exc.strerror
-        raise CannotLookError(
-            f"port {port} cannot be used ({reason}); name another one, or 0 for any"
-        ) from exc
+        says = f"port {port} cannot be used ({reason}); name another one, or 0 for any"
+        raise CannotLookError(says) from exc

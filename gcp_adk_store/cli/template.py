@@ -76,11 +76,9 @@ def lint(
     for each in findings:
         spot, kind = (f"{each.line}", f"{each.column}"), Text(each.kind, style=_COLORS[each.kind])
         table.add_row(*spot, cell(each.text), kind, cell(each.says))
-    result = Result(
-        [dataclasses.asdict(each) for each in findings],
-        [table if findings else "no braces: the template is sent as it is"],
-        status=int(any(each.kind == "unknown" for each in findings)),
-    )
+    status = int(any(each.kind == "unknown" for each in findings))
+    shown = table if findings else "no braces: the template is sent as it is"
+    result = Result([dataclasses.asdict(each) for each in findings], [shown], status)
     finish(result, as_json=as_json)
 
 
