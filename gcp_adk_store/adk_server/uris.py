@@ -152,9 +152,8 @@ class _ServiceUri(NamedTuple):
             query[name] = value
         made = cls(found[1].lower(), _decoded(found[2]), _decoded(found[3]), query)
         if made.is_local and (made.authority or len(made.path) < len("/x")):
-            raise InvalidInputError(
-                f"{made.scheme}:// must go on with an absolute path: {made.scheme}:///PATH"
-            )
+            says = f"{made.scheme}:// must go on with an absolute path"
+            raise InvalidInputError(f"{says}: {made.scheme}:///PATH")
         return made
 
     @property

@@ -368,6 +368,5 @@ def rows(left: Sequence[Placed], right: Sequence[Placed]) -> Iterator[Row]:
 def _said(placed: Placed) -> str:
     """Return what an event says, without its id and its time, which two runs never share."""
     own = {"id", "timestamp", "invocation_id"}
-    return json_text(
-        fields_of(public_event(placed.event), exclude=own, exclude_none=True, exclude_defaults=True)
-    )
+    said = fields_of(public_event(placed.event), exclude=own, exclude_none=True, exclude_defaults=True)
+    return json_text(said)

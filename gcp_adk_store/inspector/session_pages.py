@@ -224,13 +224,10 @@ async def compare(visit: Visit) -> Response:
     following: dict[str, Any] = {}
     infos: list[SessionInfo | None] = []
     if other.session is not None:
-        left, right = [
-            await _side(visit, place, side, order)
-            for place, side in ((visit.place, "left"), (other, "right"))
-        ]
-        infos = [
-            await visit.site.store.sessions.get_session_info(**place.ids) for place in (visit.place, other)
-        ]
+        left = await _side(visit, visit.place, "left", order)
+        right = await _side(visit, other, "right", order)
+        info_of = visit.site.store.sessions.get_session_info
+        infos = [await info_of(**visit.place.ids), await info_of(**other.ids)]
         shown = [
             {"same": seen(same), "left": seen(here), "right": seen(there)}
             for same, here, there in rows(left.events, right.events)

@@ -85,10 +85,8 @@ def target_of_dry_run(given: str | BaseSessionService | Target, nowhere: Session
 
 def _require_store(given: object) -> None:
     if not hasattr(given, "traits"):
-        says = f"a {type(given).__name__} is not a store to copy from or to"
-        raise InvalidInputError(
-            f"{says}: pass a session service of ADK, or a URI such as firestore://PROJECT"
-        )
+        way = "pass a session service of ADK, or a URI such as firestore://PROJECT"
+        raise InvalidInputError(f"a {type(given).__name__} is not a store to copy from or to: {way}")
 
 
 def is_missing(given: object) -> bool:
@@ -151,9 +149,8 @@ def _require_usable(file: str) -> None:
     with suppress(OSError, ValueError), open(file or os.devnull, "rb") as opened:  # noqa: PTH123  # as above
         begin = opened.read(_ID_IN_FILE.stop)
     if begin[_ID_IN_FILE] == APPLICATION_ID.to_bytes(4):
-        raise InvalidInputError(
-            f"{file[:200]!r} is the file of a local store; name its folder: firestore+local:///PATH"
-        )
+        says = f"{file[:200]!r} is the file of a local store; name its folder"
+        raise InvalidInputError(f"{says}: firestore+local:///PATH")
 
 
 def _exists(path: str) -> bool:
@@ -236,9 +233,8 @@ def _split(uri: str) -> SplitResult:
 def _scheme(uri: str) -> str:
     scheme, colon, _ = uri.partition(":")
     if not colon or not scheme:
-        raise InvalidInputError(
-            "a store is named by a URI, such as sqlite:///sessions.db or firestore://PROJECT"
-        )
+        such = "sqlite:///sessions.db or firestore://PROJECT"
+        raise InvalidInputError(f"a store is named by a URI, such as {such}")
     return scheme.lower()
 
 

@@ -222,10 +222,8 @@ class Ledger:
             self._sql.execute("INSERT INTO facts VALUES ('format', ?), ('copy', ?)", (_FORMAT, copy))
         elif known.get("format") != _FORMAT:
             raise InvalidInputError(f"{of} is a ledger of another release; name another file")
-        elif known.get("copy") != copy:
-            raise InvalidInputError(
-                f"{of} is the ledger of another copy: {known.get('copy')}; name another file"
-            )
+        elif (other := known.get("copy")) != copy:
+            raise InvalidInputError(f"{of} is the ledger of another copy: {other}; name another file")
 
     def take_along(self, also: str) -> None:
         """Remember what is copied beside sessions; other things than before have no user finished."""

@@ -109,9 +109,8 @@ class SessionCopies:
             self._judge(outcome, record, passing)
             if self.dry_run:
                 return
-            outcome.entry = Entry(
-                stamp=record.stamp, events=passing.digest.events, digest=passing.of_events()
-            )
+            events, digest = passing.digest.events, passing.of_events()
+            outcome.entry = Entry(stamp=record.stamp, events=events, digest=digest)
             if self.verify:
                 await self._verify(outcome, record, passing)
 
