@@ -153,10 +153,8 @@ class _Reading(files.Files):
             listed = ", ".join(sorted(models))
             self.unlike.append(f"one model answers for all agents here, and the app has {listed}")
         if errors.says == "":
-            self.unlike.append(
-                "the app has no customFallbackMessages, and only the platform has its own: if the model "
-                "fails, the turn fails here"
-            )
+            why = "only the platform has its own: if the model fails, the turn fails here"
+            self.unlike.append(f"the app has no customFallbackMessages, and {why}")
 
     def _add_tool(self, folder: Path) -> None:
         file = self.config(folder / folder.name)

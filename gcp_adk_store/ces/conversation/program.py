@@ -288,8 +288,6 @@ def _condition_code(rule: TransferRule) -> CodeFile:
     elif len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr):
         source = f"def {_ENTRY}():\n    return bool({ast.unparse(tree.body[0])})\n"
     else:
-        raise InvalidInputError(
-            "the code of a transfer rule must be an expression, or define a function that returns whether "
-            "it holds"
-        )
+        says = "must be an expression, or define a function that returns whether it holds"
+        raise InvalidInputError(f"the code of a transfer rule {says}")
     return CodeFile(source, rule.filename, _ENTRY)

@@ -62,10 +62,8 @@ class ToolResponse(dict[str, Any]):
     def __contains__(self, key: object) -> bool:
         found, result = super().__contains__(key), super().get("result")
         if not found and isinstance(result, dict) and key in result:
-            self._warn(
-                f"tool_response has {key!r} in its 'result': some of the platform's paths hand over "
-                "what is in it"
-            )
+            why = "some of the platform's paths hand over what is in it"
+            self._warn(f"tool_response has {key!r} in its 'result': {why}")
         return found
 
     def __missing__(self, key: str) -> Any:

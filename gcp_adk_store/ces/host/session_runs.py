@@ -114,11 +114,9 @@ class SessionRuns:
             )
         waiting = self._limiter.waiting(invocation.key)
         if waiting >= self.settings.waiting_per_session:
-            raise OverloadedError(
-                f"{waiting} runs of this session wait for their turn, which is the limit "
-                "(waiting_per_session); begin fewer at a time",
-                **invocation.place,
-            )
+            says = f"{waiting} runs of this session wait for their turn, which is the limit"
+            way_out = "(waiting_per_session); begin fewer at a time"
+            raise OverloadedError(f"{says} {way_out}", **invocation.place)
         async with self._limiter.permit(invocation.key):
             mine = self._turns[invocation.key] = object()
             _TURNS.set(outer | {mine})
@@ -170,11 +168,9 @@ class SessionRuns:
         most = self.settings.waiting_per_session
         late = [*self._late.values()]  # a copy: those of other event loops end meanwhile
         if [key for key, *_ in late].count(invocation.key) >= most:
-            raise OverloadedError(
-                f"{most} asynchronous tools of this session have not ended, which is the limit "
-                "(waiting_per_session); wait until one ends",
-                **invocation.place,
-            )
+            says = f"{most} asynchronous tools of this session have not ended, which is the limit"
+            way_out = "(waiting_per_session); wait until one ends"
+            raise OverloadedError(f"{says} {way_out}", **invocation.place)
         ended: Future[None] = Future()
         ended.set_running_or_notify_cancel()  # no other event loop that waits for it can cancel it
         task = asyncio.create_task(self._finish(opened, work))

@@ -228,10 +228,8 @@ class HttpPolicy:
         host, port = _host(url), _port(url)
         if not any(entry.fits(url) for entry in self.allowed_hosts()):
             entry = host if port == _PORTS[url.scheme] else f"{host}:{port}"
-            raise RefusedError(
-                f"{host}:{port} is not among the allowed hosts; run with --allow-host {entry}, or name it in "
-                "HttpPolicy.allow"
-            )
+            way_out = f"run with --allow-host {entry}, or name it in HttpPolicy.allow"
+            raise RefusedError(f"{host}:{port} is not among the allowed hosts; {way_out}")
         if not 0 < port <= _LARGEST_PORT:
             raise RefusedError(f"{port} is not a port")
         found = await (self.resolver(host, port) if self.resolver else look_up(host, port, asker))

@@ -94,10 +94,9 @@ class FrameReader:
                 raise SandboxProtocolError(f"the code sent more than the {most} values of {name}")
         most = _BYTES_OF_A_VALUE * self._limits.frame_values
         if self._count.outside > most:
-            raise SandboxProtocolError(
-                f"the numbers of a frame have more than {most} characters, {_BYTES_OF_A_VALUE} for each of "
-                "frame_values; send long numbers as text"
-            )
+            limit = f"{most} characters, {_BYTES_OF_A_VALUE} for each of frame_values"
+            says = f"the numbers of a frame have more than {limit}; send long numbers as text"
+            raise SandboxProtocolError(says)
 
 
 @dataclass(slots=True)

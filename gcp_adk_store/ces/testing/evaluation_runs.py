@@ -91,10 +91,8 @@ def _turn(events: Sequence[Event], number: int, *, with_outputs: bool) -> dict[s
             made["output"] = dict(use.response)
         turn.setdefault("tool_calls", []).append(made)
     if SILENT in answered.text:
-        raise InvalidInputError(
-            f"turn {number}: an agent says {SILENT!r}, which marks a text that a golden does not check, so "
-            "it makes no golden"
-        )
+        why = "which marks a text that a golden does not check, so it makes no golden"
+        raise InvalidInputError(f"turn {number}: an agent says {SILENT!r}, {why}")
     turn["agent"] = answered.text
     return turn
 

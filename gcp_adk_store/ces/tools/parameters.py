@@ -54,10 +54,9 @@ class Parameter:
         """
         name, place = spec.get("name"), spec.get("in")
         if not (isinstance(name, str) and isinstance(place, str) and place in _STYLES):
-            raise InvalidInputError(
-                f"the OpenAPI document has at {where} an unknown kind of parameter {str(name)[:40]!r} in "
-                f"{str(place)[:40]!r}"
-            )
+            found = f"{str(name)[:40]!r} in {str(place)[:40]!r}"
+            says = f"the OpenAPI document has at {where} an unknown kind of parameter {found}"
+            raise InvalidInputError(says)
         content = spec.get("content")
         style = "json" if content else str(spec.get("style") or _STYLES[place][0])
         return cls(
@@ -170,10 +169,8 @@ class Authentication:
         elif kind == "bearerTokenConfig" and credential is None:
             given["expression"] = str(settings.get("token", ""))
             if not given["expression"].startswith("$context.variables."):
-                raise InvalidInputError(
-                    f"bearerTokenConfig of the toolset {toolset} has a token other than "
-                    "$context.variables.NAME"
-                )
+                says = "has a token other than $context.variables.NAME"
+                raise InvalidInputError(f"bearerTokenConfig of the toolset {toolset} {says}")
         elif not kind and not credential:
             return None
         return cls(kind=kind or "a credential", toolset=toolset, **given)
@@ -191,10 +188,8 @@ class Authentication:
                 if self.expression
                 else f"give one with --credential {self.toolset}=VARIABLE, or a mock"
             )
-            raise CredentialMissingError(
-                f"the toolset {self.toolset} authenticates itself by {self.kind}, and has no credential "
-                f"here; {way}"
-            )
+            says = f"authenticates itself by {self.kind}, and has no credential here; {way}"
+            raise CredentialMissingError(f"the toolset {self.toolset} {says}")
         text = text_of(value) if self.kind == "apiKeyConfig" else f"Bearer {text_of(value)}"
         if self.place == "header":
             return replace(outgoing, headers={**outgoing.headers, self.name: text})

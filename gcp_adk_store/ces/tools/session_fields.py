@@ -137,10 +137,8 @@ class SessionFields:
         if self.items is not None and isinstance(value, list):
             return [self.items.filled(each, session, f"an item of {where}") for each in value]
         kinds = [*(["an object"] if self.members else []), *(["a list"] if self.items else [])]
-        raise ArgumentsError(
-            f"{where} must be {' or '.join(kinds)}, not {type(value).__name__}, "
-            "because the session gives fields of it"
-        )
+        why = "because the session gives fields of it"
+        raise ArgumentsError(f"{where} must be {' or '.join(kinds)}, not {type(value).__name__}, {why}")
 
     def _members(
         self, value: Mapping[str, Any], session: SessionValues, where: str

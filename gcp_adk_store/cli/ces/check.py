@@ -218,10 +218,8 @@ async def evaluate(folder: Path, app: Path, *, chosen: _EvaluateOptions) -> Resu
     places = [chosen.tests] if chosen.tests is not None else _places(folder, app)
     files = [each for place in places for each in _files(place)]
     if not files:
-        raise CannotLookError(
-            f"{chosen.tests or folder} has no evaluations: put them into evals/goldens/*.yaml beside the "
-            "app, or name their folder by --tests"
-        )
+        way_out = "put them into evals/goldens/*.yaml beside the app, or name their folder by --tests"
+        raise CannotLookError(f"{chosen.tests or folder} has no evaluations: {way_out}")
     read = chosen.read_app(app, allow_problems=chosen.allow_problems, whole=True)
     found = evaluation_runs.selected(files, names=chosen.name, tags=chosen.tag)
     if not found:
