@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from typing_extensions import override
 
 from gcp_adk_store.ces.apps.files import last_of, member, typed
 from gcp_adk_store.ces.guest.messages import TRANSFER
@@ -49,7 +48,6 @@ _CALL: Final = frozenset({"action", "args", "output", "agent"})
 _EXPECTATION: Final = frozenset({"type", "value"})
 _START: Final = "<event>session start</event>"
 _WELCOME: Final = "<event>welcome</event>"
-_NULL: Final = "tag:yaml.org,2002:null"
 _NOT_PLAYED: Final = ("audio", "blob", "dtmf", "image", "toolResponses")
 """What a user of the platform may give beside text, events and variables."""
 _HISTORY: Final = ("its historical_contexts are on the platform",)
@@ -95,17 +93,7 @@ def said_of(text: str | None, event: str | None) -> str:
 class _Reading(Nodes):
     """A file of golden conversations, or of tests of turns."""
 
-    @override
-    def members(
-        self,
-        node: yaml.Node | None,
-        what: str = "the file",
-        known: frozenset[str] | None = None,
-        others: Mapping[str, str] = {},
-    ) -> dict[str, yaml.Node]:
-        """Return what is *known* and not null: tools write fields so that nobody set. JSON has its nulls."""
-        found = super().members(node, what, known, others)
-        return {name: each for name, each in found.items() if known is None or each.tag != _NULL}
+    ignores_nulls = True
 
     def evaluations(self, root: yaml.Node) -> Iterator[Evaluation]:
         members = self.members(root, known=_FILE)

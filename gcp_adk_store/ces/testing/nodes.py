@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import yaml
 
@@ -17,6 +17,7 @@ Test = TypeVar("Test")
 _DEPTH: Final = 100
 _VALUES: Final = 100_000
 _MERGE: Final = "tag:yaml.org,2002:merge"
+_NULL: Final = "tag:yaml.org,2002:null"
 _INTEGER: Final = "tag:yaml.org,2002:int"
 _PLAIN_INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 """As JSON has it; a YAML of old also has 0123, which is 83, and 12:30, which is 750."""
@@ -51,6 +52,9 @@ def read_all(files: Iterable[Path], read: Callable[[Path], list[Test]]) -> list[
 class Nodes:
     """One file, and how much of it was read. A node that is None is a member that is missing."""
 
+    ignores_nulls: ClassVar[bool] = False
+    """Whether known members that are null are missing: tools write fields so that nobody set. Objects of JSON
+    have their nulls."""
     path: Path
     values: int = 0
     """Read so far, those that are referred to each time."""
@@ -97,7 +101,8 @@ class Nodes:
             if known is not None and name not in known:
                 there = ", ".join(sorted(known))
                 raise self.wrong(key, f"unknown name {name} in {what}; known: {there}")
-            members[name] = value
+            if known is None or not self.ignores_nulls or value.tag != _NULL:
+                members[name] = value
         return members
 
     def items(self, node: yaml.Node | None, what: str) -> list[yaml.Node]:
