@@ -37,6 +37,7 @@ _COMPARE: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.NotIn: lambda each, among: each not in among,
 }
 _LONGEST: Final = 10_000
+MODEL: Final = "model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +107,6 @@ def _value(node: ast.expr, variables: Mapping[str, Any]) -> Any:  # noqa: C901, 
                 return None
         case _:
             raise ValueError(f"it has {ast.unparse(node)[:40]!r}")
-
-
-MODEL: Final = "model"
 
 
 def in_force(events: Sequence[Event]) -> list[Event]:

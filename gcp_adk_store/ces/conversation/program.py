@@ -29,6 +29,8 @@ from gcp_adk_store.errors import InvalidInputError
 
 logger = logging.getLogger(__name__)
 
+_ENTRY = "ces_condition"
+
 
 @dataclass(slots=True, eq=False)
 class HeldSession:
@@ -219,9 +221,6 @@ class TurnSessions(BaseSessionService):
         raise NotImplementedError("a turn makes, lists and deletes no sessions")
 
     list_sessions = delete_session = create_session
-
-
-_ENTRY = "ces_condition"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

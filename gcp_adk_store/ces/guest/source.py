@@ -19,6 +19,7 @@ from .models import OfRuntime, sendable
 from .namespace import entries, module_globals
 from .scanning import Scan, import_gate, lines_of, scan
 
+MODULE: Final = "ces_code"
 # What people read of an error; a frame that the sandbox sends has far more room.
 _MAX_MESSAGE_CHARS: Final = 8_192
 _MAX_TRACEBACK_CHARS: Final = 32_768
@@ -84,9 +85,6 @@ def _cut(text: str, limit: int) -> str:
     if len(shown) <= limit:
         return shown
     return f"{shown[:half]} [cut, {len(shown):,} characters]\n{shown[-half:]}"
-
-
-MODULE: Final = "ces_code"
 
 
 class EntryPointError(OfRuntime, Exception):

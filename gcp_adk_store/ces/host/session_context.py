@@ -81,6 +81,7 @@ MARK: Final = "ces_removed:"
 _SHARED: Final = (State.APP_PREFIX, State.USER_PREFIX)
 _OWNERS: Final = {"": "session", State.USER_PREFIX: "user", State.APP_PREFIX: "app"}
 """Of each scope that is stored; their settings ``..._variables_bytes`` bound it."""
+_LARGEST_MEDIA_BYTES: Final = 4 * 1024 * 1024  # A part of a run's request; base64 is a third more.
 
 
 class VariablesTooLargeError(InvalidInputError):
@@ -175,9 +176,6 @@ def _mark(name: str) -> str:
 
 def _scope(name: str) -> str:
     return next((each for each in (*_SHARED, State.TEMP_PREFIX) if name.startswith(each)), "")
-
-
-_LARGEST_MEDIA_BYTES: Final = 4 * 1024 * 1024  # A part of a run's request; base64 is a third more.
 
 
 def variables_of(session: Session, shared: Collection[str], warnings: list[str]) -> dict[str, Any]:

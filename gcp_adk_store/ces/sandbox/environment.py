@@ -117,6 +117,8 @@ _LINKED: Final = re.compile(r"^\t(?:.* => )?(/.*) \(0x", re.MULTILINE)
 """What ``ldd`` says of a library that it found."""
 _OF_THREADS: Final = "libgcc_s.so.1"
 """Opened by the C library when a thread ends, so no file names it."""
+_INSTALL: Final = "gcp-adk-store ces install"
+_ANEW: Final = f"install it anew:\n  {_INSTALL}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,10 +182,6 @@ def open_environment(folder: Path) -> Environment:
         if not Path(path).exists():
             raise SandboxUnavailableError(f"{path} is gone, which {folder} was made for; {_ANEW}")
     return found
-
-
-_INSTALL: Final = "gcp-adk-store ces install"
-_ANEW: Final = f"install it anew:\n  {_INSTALL}"
 
 
 def install_environment(folder: Path, *, python: str | None = None) -> Environment:

@@ -30,6 +30,7 @@ from gcp_adk_store.ces.tools.declarations import MockConfig, MockedCall
 from gcp_adk_store.errors import InvalidInputError, StoreError
 
 _EVENT: Final = re.compile(r"<event>([^<>]+)</event>")
+_MORE_EXPECTED: Final = "; add agent or tool_calls to the turn, or run it with --model or --script"
 
 
 def golden_of(
@@ -126,9 +127,6 @@ def selected(
         if isinstance(each, Outcome)
         or ((not names or each.name in names) and (not tags or set(tags) & set(each.tags)))
     ]
-
-
-_MORE_EXPECTED: Final = "; add agent or tool_calls to the turn, or run it with --model or --script"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

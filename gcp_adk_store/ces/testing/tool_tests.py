@@ -105,9 +105,6 @@ class _Reading(Nodes):
             yield Expectation(path=path, operator=operator, value=value, line=line_of(each))
 
 
-_USER_CONTENT: Final = ("userContent", "user_content")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checks:
     """What tests of an app are run on."""
@@ -171,7 +168,7 @@ async def _call(test: ToolTest, checks: Checks, runtime: PythonRuntime) -> ToolR
     state: dict[str, Any] = {}
     for name in _STATE:
         state |= context.pop(name, None) or {}
-    said = [context.pop(name, None) for name in _USER_CONTENT]
+    said = [context.pop(name, None) for name in ("userContent", "user_content")]
     session = await checks.session({**state, **given})
     key = SessionKey.of_session(session)
     options: dict[str, Any] = {"user_content": said[0] or said[1], "context": context or None}

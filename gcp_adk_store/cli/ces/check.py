@@ -21,6 +21,8 @@ from gcp_adk_store.imports import how_to_install
 
 _ELEMENTS: Final = {"failed": "failure", "error": "error", "skipped": "skipped"}
 _NO_XML: Final = {0xFFFE: "\\ufffe", 0xFFFF: "\\uffff"}
+_COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped": "yellow"}
+_LEVEL_COLORS: Final = {"error": "red", "warning": "yellow"}
 
 
 def junit_xml(outcomes: Sequence[Outcome], suite_name: str = "ces test") -> bytes:
@@ -40,9 +42,6 @@ def junit_xml(outcomes: Sequence[Outcome], suite_name: str = "ces test") -> byte
             ET.SubElement(case, "system-out").text = each.stdout
     text = visible(ET.tostring(root, encoding="unicode")).replace("&#13;", r"\r").translate(_NO_XML)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}'.encode()
-
-
-_COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped": "yellow"}
 
 
 def report(outcomes: Sequence[Outcome], *, junit: Path | None, suite: str = "ces test") -> Result:
@@ -78,9 +77,6 @@ def _lines(outcomes: Sequence[Outcome]) -> list[RenderableType]:
                 lines += ["  printed:", *(f"    {visible(line)}" for line in each.stdout.splitlines())]
     counts = Counter[str](each.status for each in outcomes)
     return [*lines, "", ", ".join(f"{counts[status]} {status}" for status in _COLORS if counts[status])]
-
-
-_LEVEL_COLORS: Final = {"error": "red", "warning": "yellow"}
 
 
 @click.command(cls=options.RunsCode)

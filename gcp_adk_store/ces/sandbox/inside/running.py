@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn, TextIO
 
 _HEADER_BYTES: Final = 4
 _SHOWN_CHARACTERS: Final = 4000
+_OUTPUT: Final = 1
 
 Entry = Callable[
     [dict[str, Any], Callable[[dict[str, Any]], dict[str, Any]], Callable[[str], None]], dict[str, Any]
@@ -88,9 +89,6 @@ class Conversation:
         if len(read) < size:
             raise HostGoneError
         return read
-
-
-_OUTPUT: Final = 1
 
 
 def load(entry: str) -> Entry:
