@@ -101,9 +101,9 @@ class Nodes:
             if known is not None and name not in known:
                 there = ", ".join(sorted(known))
                 raise self.wrong(key, f"unknown name {name} in {what}; known: {there}")
-            if known is None or not self.ignores_nulls or value.tag != _NULL:
-                members[name] = value
-        return members
+            members[name] = value
+        drops_nulls = self.ignores_nulls and known is not None
+        return {name: each for name, each in members.items() if not (drops_nulls and each.tag == _NULL)}
 
     def items(self, node: yaml.Node | None, what: str) -> list[yaml.Node]:
         """Return the members of a list."""

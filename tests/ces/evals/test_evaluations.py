@@ -244,6 +244,7 @@ WHOLE = "tests:\n- {name: a, turns: [{user: b}], "
         ("conversations:\n- {name: a, turns: [{user: b}]}", 2, "expects nothing, so it cannot fail"),
         ("conversations:\n- name: a\n  turns:\n  - {user: b, agnet: c}", 4, "unknown name agnet"),
         (ONE + "event: c, agent: d}", 2, "user or event, not both"),
+        (ONE + "agent: null, agent: c}", 2, "agent is given twice"),
         (ONE + "turns: []}", 2, "has turns and is one"),
         (ONE + "expectations: [{type: says, value: x}]}", 2, "unknown type says"),
         (ONE + "expectations: [{type: equals}]}", 2, "needs a value, a text"),
