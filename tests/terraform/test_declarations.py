@@ -167,7 +167,8 @@ def test_the_environment_is_what_the_settings_read(declared: Declared) -> None:
     environment = declared.outputs["environment"]["value"]
 
     assert {*environment} <= asked.names
-    assert asked.names <= {*environment, *AS_WHOM, *OF_ENCRYPTION, "GOOGLE_CLOUD_PROJECT", "ADK_STORE_LOCAL"}
+    others = {"GOOGLE_CLOUD_PROJECT", "ADK_STORE_LOCAL", "ADK_STORE_TELEMETRY_IDS"}
+    assert asked.names <= {*environment, *AS_WHOM, *OF_ENCRYPTION, *others}
     assert StoreSettings.from_env(environment) == StoreSettings(
         project="my-project",
         database="agents",
