@@ -60,8 +60,8 @@ def tune_gc() -> None:
     It freezes the imported objects, which the collector then skips. It collects new objects in small steps,
     and all of them seldom. Python still frees memory outside of cycles at once.
 
-    With turns of 32 sessions at a time, the longest collection falls from 337 to 8 ms of CPU, and the
-    99th percentile of appends to 0.30 times what it was: ``python -m tools.benchmarks.collector``, with its
+    With turns of 32 sessions at a time, the longest collection falls from 339 to 7 ms of CPU, and the
+    99th percentile of appends to 0.29 times what it was: ``python -m tools.benchmarks.collector``, with its
     figures in docs/performance.md.
     """
     gc.collect()
