@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from gcp_adk_store import Store
 from gcp_adk_store.inspector import IapAuthorization, create_app
@@ -35,6 +36,8 @@ app.mount(
         hosts=[os.environ["INSPECTOR_HOST"]],
     ),
 )
+# Cloud Run ends TLS, and says so in a header: without it, cookies would not be for https alone.
+app.add_middleware(ProxyHeadersMiddleware, trusted_hosts="*")
 
 if __name__ == "__main__":
     uvicorn.run(

@@ -7,13 +7,14 @@ import json
 import os
 import re
 import runpy
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
 from gcp_adk_store import StoreSettings
+from gcp_adk_store.inspector import IapAuthorization
 from tests.adk_server.process import READY_S, Server
 from tests.inspector.browser import Browser, browser
 from tests.support.documents import OF_A_REAL_PROJECT, ROOT, blocks, commands
@@ -103,28 +104,48 @@ def test_the_example_keeps_pythons_collector_from_the_event_loop_and_needs_a_buc
     assert "these settings have no bucket; pass bucket= or set ADK_STORE_BUCKET" in run.stderr
 
 
-async def test_the_inspector_of_the_example_shows_nothing_that_the_proxy_did_not_sign(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """On the host of its own address alone; style sheets, which are the same for all, need no signature."""
-    host = "agent-inspector-1.europe-west1.run.app"
+HOST = "agent-inspector-1.europe-west1.run.app"
+
+
+@pytest.fixture
+async def inspector(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx.AsyncClient]:
+    """What Cloud Run, which ends TLS, passes on to the inspector of the example."""
     for name, value in {
         "ADK_STORE_LOCAL": ":memory:",
         "INSPECTOR_AUDIENCE": "/projects/1/locations/europe-west1/services/agent-inspector",
-        "INSPECTOR_HOST": host,
+        "INSPECTOR_HOST": HOST,
     }.items():
         monkeypatch.setenv(name, value)
     names = runpy.run_path(str(EXAMPLE / "inspector.py"))
-    transport = httpx.ASGITransport(app=names["app"])
+    transport, headers = httpx.ASGITransport(app=names["app"]), {"x-forwarded-proto": "https"}
     async with (
         names["closing"](names["app"]),
-        httpx.AsyncClient(transport=transport, base_url=f"https://{host}") as client,
+        httpx.AsyncClient(transport=transport, base_url=f"http://{HOST}", headers=headers) as client,
     ):
-        unsigned = await client.get("/")
-        style = await client.get("/static/inspector.css")
-        elsewhere = await client.get("https://evil.example.com/")
+        yield client
+
+
+async def test_the_inspector_of_the_example_shows_nothing_that_the_proxy_did_not_sign(
+    inspector: httpx.AsyncClient,
+) -> None:
+    """On the host of its own address alone; style sheets, which are the same for all, need no signature."""
+    unsigned = await inspector.get("/")
+    style = await inspector.get("/static/inspector.css")
+    elsewhere = await inspector.get("https://evil.example.com/")
 
     assert [403, 200, 421] == [each.status_code for each in (unsigned, style, elsewhere)]
+
+
+async def test_the_cookies_of_the_inspector_of_the_example_are_for_https_alone(
+    inspector: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server sees http, and a header of the proxy."""
+
+    async def signed(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(IapAuthorization, "__call__", signed)
+    assert "; Secure" in (await inspector.get("/")).headers["set-cookie"]
 
 
 PICTURE = ROOT / "tests/artifacts/chat.png"
