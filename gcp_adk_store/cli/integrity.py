@@ -158,7 +158,7 @@ async def gc(at: OpenStore, /, *, older_than: float, dry_run: bool) -> Result:
             found.append((garbage, await _gc_outcome(at.store, garbage, dry_run=dry_run)))
             move_to(len(found))
     counts = Counter(outcome for _, outcome in found)
-    data = {**at.place, "garbage": [_garbage_described(*each) for each in found]}
+    data = [_garbage_described(*each) for each in found]
     lines = _garbage_lines(found, counts, dry_run=dry_run)
     return Result(data, lines, status=int(bool(counts["failed"] + counts["left alone"])))
 
