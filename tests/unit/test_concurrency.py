@@ -330,9 +330,9 @@ async def test_a_cancelled_caller_cancels_the_calls() -> None:
     assert (True, True) == (task.cancelled(), hanging.cancelled)
 
 
-@pytest.mark.parametrize("each_turn", [0, 3, 9, 16, 20])
+@pytest.mark.parametrize("each_turn", [0, 1, 2, 4, 5])
 async def test_calls_that_arrive_while_others_wait_begin_after_those(each_turn: int) -> None:
-    """However many arrive in a turn, no more than 16 begin in one; one that was cancelled holds up none."""
+    """However many arrive in a turn, no more than 4 begin in one; one that was cancelled holds up none."""
     begun: list[int] = []
     counts = [0]
     tasks = [asyncio.create_task(begin(number, begun)) for number in range(26)]
@@ -345,7 +345,7 @@ async def test_calls_that_arrive_while_others_wait_begin_after_those(each_turn: 
             tasks += [asyncio.create_task(begin(number, begun)) for number in numbers]
 
     assert begun == [number for number in range(len(tasks)) if number != 20]
-    assert max(after - before for before, after in pairwise(counts)) == 16
+    assert max(after - before for before, after in pairwise(counts)) == 4
 
 
 async def test_steps_take_turns_of_the_loop_and_wait_for_no_call() -> None:
@@ -360,7 +360,7 @@ async def test_steps_take_turns_of_the_loop_and_wait_for_no_call() -> None:
         counts.append(len(steps))
 
     assert steps == [*range(50)]
-    assert max(after - before for before, after in pairwise(counts)) == 16
+    assert max(after - before for before, after in pairwise(counts)) == 4
     assert len(calls) < 100
     await asyncio.gather(*tasks)
 
