@@ -106,8 +106,8 @@ class SessionAdministration(Closing):
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         if not key.session:
             return None
-        found = await self._reader.find_at(key, at)
-        return None if found is None else to_session(found[1])
+        found = await self._reader.read_at(key, at)
+        return None if found is None else to_session(found)
 
     @operation
     async def get_session_usage(self, *, app_name: str, user_id: str, session_id: str) -> SessionUsage:

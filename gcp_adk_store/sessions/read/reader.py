@@ -124,6 +124,14 @@ class SessionReader(CompletingReader):
         found = await self._find(key, choose, whole=True, reader=reader)
         return None if past is None or found is None else (past, found)
 
+    async def read_at(self, key: SessionKey, point: Point) -> Found | None:
+        """Return what a session was at *point*, as :meth:`find_at`, without what that took to find."""
+        found = await self.find_at(key, point)
+        at = None if found is None else found[1]
+        del found
+        await Pauses().pause()  # the caller may free thousands of events at once
+        return at
+
     async def _find(
         self,
         key: SessionKey,
