@@ -32,7 +32,7 @@ class LocalKeyWrapper:
         """Wrap with the first of *keys*, 32 random bytes each; unwrap with any.
 
         Raises:
-            InvalidInputError: a key is no bytes or has another length, or no key is given.
+            InvalidInputError: no key is given, or one is not bytes or has another length.
         """
         given: tuple[object, ...] = keys
         if not keys or not all(isinstance(key, bytes | bytearray) and len(key) == KEY_BYTES for key in given):

@@ -283,7 +283,7 @@ async def _opened(visit: Visit, key: dict[str, Any], version: int) -> ArtifactRe
     reader = await visit.site.store.artifacts.open_artifact(**key, version=version)
     if reader is None:
         raise SessionMissingError(
-            "there is no such version, or it has no bytes: a rewind or a restore removed the artifact"
+            "the artifact does not have this version, or a rewind or a restore removed its bytes"
         )
     return reader
 

@@ -312,6 +312,12 @@ def arguments_of(
     yield from ((kinds[name], value) for name, value in given.items() if name in kinds)
 
 
+def require_arguments(method: Callable[..., object], given: Mapping[str, object]) -> None:
+    """Check the arguments of *method* among those *given* by name; raises as :meth:`Kind.require`."""
+    for kind, value in arguments_of(method, (), given):
+        kind.require(value)
+
+
 def require_members(holder: object) -> None:
     """Check all members that the class of *holder* declares; raises as :meth:`Kind.require`."""
     for name, kind in kinds_of_members(type(holder)).items():  # type: ignore[arg-type]  # as if not hashable

@@ -113,7 +113,7 @@ def _require_metadata(accepts: MemoryFilter) -> None:
     """Check the metadata of a filter.
 
     Raises:
-        InvalidInputError: a key is not a string, or a value is none that stored metadata can have.
+        InvalidInputError: a key is not a string, or stored metadata cannot have a value.
     """
     require_text_keys(accepts.metadata)
     if accepts.metadata:

@@ -101,7 +101,7 @@ def require_present(given: object) -> None:
     """Require that a URI of a folder or of a file of SQLite to read from names one that exists.
 
     Raises:
-        InvalidInputError: the folder contains no store or does not exist, or there is no such file.
+        InvalidInputError: the folder contains no store, or the folder or the file does not exist.
     """
     if says := _missing(given):
         raise InvalidInputError(f"{says}: name another one")

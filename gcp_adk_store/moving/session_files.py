@@ -80,7 +80,7 @@ async def records_of(
 
     Raises:
         SessionMissingError: the one *session* does not exist.
-        StoredDataError: a session cannot be read, and there is no *on_unreadable*.
+        StoredDataError: a session cannot be read, and *on_unreadable* is not given.
     """
     live = service.storage
     async with as_of_now(live) as then:

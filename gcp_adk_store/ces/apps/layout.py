@@ -22,7 +22,7 @@ from gcp_adk_store.ces.tools.declarations import CodeFile, Execution, FakeTools,
 from gcp_adk_store.ces.tools.openapi import OpenApiTool
 from gcp_adk_store.ces.tools.parameters import Authentication
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.operation import arguments_of
+from gcp_adk_store.kernel.operation import require_arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,8 +175,7 @@ def load_code(path: Path) -> CodeFile:
     Raises:
         InvalidInputError: it cannot be read, or is not a path.
     """
-    for kind, value in arguments_of(load_code, (), locals()):
-        kind.require(value)
+    require_arguments(load_code, locals())
     try:
         return CodeFile(path.read_text(encoding="utf-8-sig"), filename=str(path))
     except OSError as exc:

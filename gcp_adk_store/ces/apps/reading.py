@@ -46,7 +46,7 @@ from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, GUARDRAILS, Callba
 from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
 from gcp_adk_store.ces.tools.declarations import Execution
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.operation import arguments_of
+from gcp_adk_store.kernel.operation import require_arguments
 
 FILLED_IN: Final = "$env_var"
 """What stands for a value of ``environment.json``."""
@@ -74,8 +74,7 @@ def read_app(
         InvalidInputError: the app has no toolset of a name in *servers* or *credentials*, or an argument is
             of another kind.
     """
-    for kind, value in arguments_of(read_app, (), locals()):
-        kind.require(value)
+    require_arguments(read_app, locals())
     servers, credentials = servers or {}, credentials or {}
     app = _Reading(folder=folder, servers=servers, credentials=credentials).app()
     known = by_names(app.toolsets)

@@ -31,7 +31,7 @@ from gcp_adk_store.ces.host.session_context import to_object
 from gcp_adk_store.ces.host.settings import USER
 from gcp_adk_store.ces.tools.declarations import declared
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.operation import arguments_of
+from gcp_adk_store.kernel.operation import require_arguments
 
 # Google's client uses aiohttp if that is installed, otherwise httpx.
 _AIOHTTP: Final = importlib.import_module("aiohttp") if importlib.util.find_spec("aiohttp") else None
@@ -246,8 +246,7 @@ class ScriptedModel(BaseLlm):
         Raises:
             InvalidInputError: it cannot be read, is not a list of replies, or *path* is not a path.
         """
-        for kind, value in arguments_of(ScriptedModel.from_file, (), locals()):
-            kind.require(value)
+        require_arguments(ScriptedModel.from_file, locals())
         read = read_script(path)
         if not isinstance(read, list):
             raise InvalidInputError(f"{path}: a script must be a list of replies")

@@ -24,7 +24,7 @@ from gcp_adk_store.ces.http.policy import HttpPolicy
 from gcp_adk_store.ces.sandbox.interface import Sandbox
 from gcp_adk_store.ces.tools.declarations import CodeFile, Execution, MockConfig, PythonTool, Tool, by_name
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.operation import arguments_of
+from gcp_adk_store.kernel.operation import require_arguments
 from gcp_adk_store.kernel.process import Closing
 
 
@@ -126,8 +126,7 @@ class PythonRuntime(Closing):
             InvalidInputError: two tools have one name, the name of the sandbox is unknown, or an argument is
                 of another kind.
         """
-        for kind, value in arguments_of(PythonRuntime.__init__, (), locals()):
-            kind.require(value)
+        require_arguments(PythonRuntime.__init__, locals())
         if not (sandbox is None or isinstance(sandbox, str) or hasattr(sandbox, "runs_at_once")):
             says = f"sandbox must be a sandbox, or the name of one, not {type(sandbox).__name__}"
             raise InvalidInputError(says)

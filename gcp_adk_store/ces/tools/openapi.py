@@ -30,7 +30,7 @@ from gcp_adk_store.ces.tools.session_fields import (
     text_of,
 )
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.operation import arguments_of, require_members
+from gcp_adk_store.kernel.operation import require_arguments, require_members
 
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch")
 _NOT_IN_NAMES: Final = re.compile(r"\W+", re.ASCII)
@@ -215,8 +215,7 @@ class OpenApiTool:
             InvalidInputError: *document* is malformed, or has no operation that can be called. Or an
                 argument is of another kind.
         """
-        for kind, value in arguments_of(OpenApiTool.from_spec, (), locals()):
-            kind.require(value)
+        require_arguments(OpenApiTool.from_spec, locals())
         title = _mapping(document.get("info"), "info").get("title", "")
         name = display_name or identifier(str(title))
         if not name:

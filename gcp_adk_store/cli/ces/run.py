@@ -133,7 +133,7 @@ async def _opened(
         store, where = opened.store, f"{chosen.session} in {opened.where}"
         found = await store.sessions.get_session(**names)
         if found is None and not chosen.create:
-            raise CannotLookError(f"there is no session {where}; create it with --create")
+            raise CannotLookError(f"the session {where} does not exist; create it with --create")
         if found is not None and chosen.create:
             raise CannotLookError(f"there is a session {where} already; leave out --create")
         session = found or await store.sessions.create_session(**names, state=state)

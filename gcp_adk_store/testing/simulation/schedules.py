@@ -84,7 +84,7 @@ def simulate(
 
     Raises:
         ScheduleError: the first schedule that fails; it names the seed, and shows what happened.
-        InvalidInputError: there are no *seeds*.
+        InvalidInputError: *seeds* is empty.
     """
     counts: Counter[tuple[str, str]] = Counter()
     digest = ""

@@ -152,7 +152,7 @@ def test_a_stored_session_keeps_what_changes(
     assert [2, 0, 0, 0, 2] == [each.exit_code for each in results]
     where = f"project {project}, database (default), prefix adk, no bucket, on the emulator at"
     for result, says in (
-        (missing.stderr, f"there is no session shop/ada/s%2F1 in project {project}, "),
+        (missing.stderr, f"the session shop/ada/s%2F1 in project {project}, "),
         (missing.stderr, "; create it with --create"),
         (first.stdout, f"session\n  shop/ada/s%2F1 in {where}"),
         (dry.stdout, ": a copy, not stored\n"),
